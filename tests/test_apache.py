@@ -13,6 +13,7 @@ from processes.java import find_java
 
 ROOT = Path(__file__).parents[1]
 NEEDS_APACHE = "tests/processes/apache/test_oracle.py::test_ids_and_hashes"
+NEEDS_CLIENTS = "tests/clients/test_producers.py::test_a_message_is_read_as_it_was_sent"
 
 
 @pytest.mark.processes
@@ -23,10 +24,13 @@ NEEDS_APACHE = "tests/processes/apache/test_oracle.py::test_ids_and_hashes"
         (("--apache-version", "5.3"), 1, "A real Apache RocketMQ is needed: Maven is not installed"),
     ],
 )
-def test_a_missing_apache_is_said(tmp_path: Path, arguments: tuple[str, ...], exit_code: int, shown: str) -> None:
+@pytest.mark.parametrize(("mark", "test"), [("apache", NEEDS_APACHE), ("clients", NEEDS_CLIENTS)])
+def test_a_missing_apache_is_said(
+    tmp_path: Path, mark: str, test: str, arguments: tuple[str, ...], exit_code: int, shown: str
+) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(find_java())
     environment = {**os.environ, "PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-m", "apache", NEEDS_APACHE]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-m", mark, test]
     run = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (run.returncode, shown in run.stdout) == (exit_code, True), run.stdout

@@ -16,6 +16,14 @@ properties and the options of their JVMs. Apache's Java clients are started from
     with JavaProducer(RELEASE_5, cluster.addresses, folder / "producer") as producer:
         producer.send("orders", "body", tags="red", shardingKey="customer-7")
 
+Many clients of all kinds in one JVM, for scenarios:
+
+    from processes.apache.many_clients import JavaClients
+
+    with JavaClients(RELEASE_4, folder / "clients") as jvm:
+        consumer = jvm.start("push", "member-1", cluster.addresses, "readers", topic="orders", ordered=True)
+        consumer.consumed                                  # all that it has consumed so far
+
 What Apache's own classes say about bytes, in 0.1 ms:
 
     from processes.apache.oracle import JavaOracle, to_text

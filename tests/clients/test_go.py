@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,9 +22,7 @@ class GoPlace(Place):
 
     def start_go(self, kind: Kind, **options: Any) -> OneClient:
         """Starts a client in Go."""
-        client = self.go.start(kind, f"go-{uuid.uuid4().hex[:8]}", self.server.address, self.group, **options)
-        self._clients.append(client)
-        return client
+        return self.start(kind, process=self.go, **options)
 
 
 @pytest.fixture(params=SERVERS)

@@ -151,6 +151,7 @@ def test_a_producer_asks_brokers(place: Place) -> None:
     first, second = place.send(topic, "1", "2", keys=f"key-of-{place.group}")
     queue = {"topic": topic, "broker": BROKER, "queue": 0}
     ask = place.producer.call
+    place.wait_for_messages(topic, 2)
     assert [ask("minOffset", **queue), ask("maxOffset", **queue)] == [0, 2]
     one, two = place.read_topic(topic, 2)
     assert ask("earliestTime", **queue) == one.stored["storeTimestamp"]

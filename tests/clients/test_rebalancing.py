@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from processes.apache.many_clients import OneClient
-from tests.harness.client_servers import Place
+from tests.harness.client_servers import Place, bodies_of
 from tests.harness.waiting import wait_until
 
 
@@ -36,6 +36,16 @@ def test_queues_are_shared_again_when_members_come_and_go(place: Place) -> None:
     sent += send(place, topic, 5)
     members = [first, second, third]
     wait_until(lambda: {read.body for one in members for read in one.consumed} == set(sent), "each message consumed")
+
+
+def test_members_of_two_releases_share_the_queues(place: Place) -> None:
+    """Rebalance: members of 4.9.8 and of 5.3.3 in one group share its queues, and consume each message once."""
+    topic = place.create_topic(queues=4)
+    members = [place.start("push", topic=topic), place.start("push", process=place.find_other_jvm(), topic=topic)]
+    wait_for_shares(topic, members, ["01", "23"])
+    sent = send(place, topic, 0)
+    wait_until(lambda: sum(len(one.consumed) for one in members) >= len(sent), "all consumed")
+    assert bodies_of(read for one in members for read in one.consumed) == sorted(sent)
 
 
 def wait_for_shares(topic: str, members: Sequence[OneClient], shares: Sequence[str]) -> None:

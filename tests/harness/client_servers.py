@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from processes.apache.cluster import make_cluster
 from processes.apache.many_clients import JavaClients, Kind, ManyClients, OneClient, Read
 from processes.apache.oracle import to_text
 from processes.apache.releases import RELEASES, Release
+from processes.children import ProcessFailed
 from processes.go.clients import GoClients
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import running_broker
@@ -131,17 +132,20 @@ class Place:
     ) -> OneClient:
         """Starts a client, of the group of this place if none is named. Later clients have greater client ids.
 
-        It ends with the scenario, unless its ``process`` is named.
+        ``process`` has it instead of the JVM of this place. It ends with the scenario.
         """
         name = f"{self.group}-{next(self._numbers)}"
         client = (process or self.jvm).start(kind, name, self.server.address, group or self.group, **options)
-        if process is None:
-            self._clients.append(client)
+        self._clients.append(client)
         return client
 
     def start_jvm(self) -> JavaClients:
         """Starts a JVM that the scenario may kill, for clients of the same release."""
         return self._servers.start_jvm(self.release)
+
+    def find_other_jvm(self) -> JavaClients:
+        """Returns the JVM that has the clients of the other release."""
+        return self._servers.find_jvm(next(name for name in RELEASES if name != self.release))
 
     def shut_down(self, client: OneClient) -> None:
         """Ends a client now."""
@@ -151,7 +155,8 @@ class Place:
     def close(self) -> None:
         """Ends the clients of the scenario."""
         while self._clients:
-            self._clients.pop().shut_down(in_background=True)
+            with suppress(ProcessFailed, BrokenPipeError):  # the scenario may have killed its process
+                self._clients.pop().shut_down(in_background=True)
 
     # ---- messages
 
@@ -163,6 +168,11 @@ class Place:
     def send(self, topic: str, *bodies: str, **fields: Any) -> list[dict[str, Any]]:
         """Sends messages one after the other. Returns the producer's results. ``fields`` are those of Produce.java."""
         return [self.producer.call("send", message=make_message(topic, body, **fields)) for body in bodies]
+
+    def wait_for_messages(self, topic: str, count: int, queue: int = 0) -> None:
+        """Returns when a queue shows this many messages: Apache's broker adds them a little after it has answered."""
+        bounds = (0, count)
+        wait_until(lambda: self.administration.query_bounds(topic, queue) == bounds, f"{count} messages in {topic}")
 
     def read(self, consumer: OneClient, count: int) -> list[Read]:
         """Returns what a push consumer has consumed, when it has consumed this many messages."""
@@ -177,16 +187,16 @@ class Place:
             found.extend(map(Read, consumer.call("poll", timeoutMs=200)))
             return len(found) >= count
 
-        wait_until(poll, f"{count} messages polled by {consumer.name}")
+        try:
+            wait_until(poll, f"{count} messages polled by {consumer.name}")
+        except AssertionError as failed:
+            raise AssertionError(f"{failed}, only {bodies_of(found)}") from None
         return found
 
     def read_topic(self, topic: str, count: int, queues: int = 1) -> list[Read]:
-        """Reads the first messages of a topic, in no group of the scenario."""
+        """Reads the first messages of a topic, in a group that has no offsets."""
         assigned = [[topic, BROKER, queue] for queue in range(queues)]
-        reader = self.start("litePull", f"{self.group}-reader", queues=assigned)
-        for queue in range(queues):
-            reader.call("seekToBegin", topic=topic, broker=BROKER, queue=queue)
-        return self.poll(reader, count)
+        return self.poll(self.start("litePull", f"{self.group}-reader", queues=assigned), count)
 
     def wait_for_offset(self, consumer: OneClient, topic: str, offset: int, queue: int = 0) -> None:
         """Returns when a push consumer has stored this consumer offset on the broker."""
