@@ -187,6 +187,7 @@ _DIFFERENT: Mapping[str, str] = {
     "ID": r"\b[0-9A-F]{32,}\b",
     r"\1N": r"((?:physicOffset|commitLogOffset|CommitLog Offset|CommitLogMaxOffset)\W*)\d+",
     "MS": r"\b\d{13}\b",
+    "Consume TPS: N": r"Consume TPS: [\d.]+",
     "true RT": r"true\s+\d+$",
     "RT": r"\brt=\d+ms|(?<=Avg RT: )[\d.]+|(?<=\s)\d+\.\d\d(?=\s)",
     "OK, COUNT": r"OK, \d+$",
