@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from rmqpull_broker.core.errors import RequestFailed
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
-from rmqpull_broker.server.handlers.remoting.codec import Origin, make_message
+from rmqpull_broker.server.handlers.remoting.codec import Origin, limit_time, make_message
 from rmqpull_broker.server.peers import make_request
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting import properties as names
@@ -51,7 +51,7 @@ async def _store(
     if not call.command.body:
         raise RequestFailed("the request has no body")
     broker, peer = service.service, call.peer
-    origin = Origin(header.sys_flag, header.born_timestamp, peer.remote_address)
+    origin = Origin(header.sys_flag, limit_time(header.born_timestamp), peer.remote_address)
     properties = names.decode_properties(header.properties or "")
     messages = [make_message(bytes(call.command.body), properties, header.flag, origin)]
     request = SendRequest(

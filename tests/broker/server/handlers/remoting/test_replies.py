@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -101,6 +102,13 @@ def test_a_reply_to_nobody_is_refused_but_stored(
     response = replier.call(RequestCode.SEND_REPLY_MESSAGE_V2, fields, b"the reply")
     assert (response.code, response.remark) == (ResponseCode.SYSTEM_ERROR, remark)
     assert len(broker.messages(REPLY_TOPIC)) == 1
+
+
+@pytest.mark.parametrize("born_ms", [-(1 << 63), (1 << 63) - 1])
+def test_a_reply_of_any_time_can_be_read(broker: RunningBroker, replier: RemotingMember, born_ms: int) -> None:
+    replier.call(RequestCode.SEND_REPLY_MESSAGE_V2, {**make_fields("abcdefghijk"), "g": born_ms}, b"the reply")
+    (row,) = broker.messages(REPLY_TOPIC)
+    assert len(columns.from_rows([row])) == 1
 
 
 def test_a_reply_must_be_a_message(replier: RemotingMember) -> None:
