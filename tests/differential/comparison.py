@@ -64,7 +64,7 @@ def _is_dropped(step: Step, emulator: Any, apache: Any) -> bool:
 
 
 def _is_far_away(step: Step, emulator: Any, apache: Any) -> bool:
-    return isinstance(apache, int) and abs(apache) > abs(emulator) > _FAR_AWAY_MS
+    return all(isinstance(one, int) for one in (emulator, apache)) and abs(apache) > abs(emulator) > _FAR_AWAY_MS
 
 
 def _are_numbers(step: Step, emulator: Any, apache: Any) -> bool:

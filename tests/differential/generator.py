@@ -19,6 +19,8 @@ without a version is refused with 1, 23 or not at all, depending on where Java's
 """
 _ODD_TEXTS = ("", "x", "-1", "0", "1", "007", "+1", " 1", "1.0", "2147483648", "-9223372036854775808", "9" * 20, "true")
 _NO_QUEUES = tuple(text for text in _ODD_TEXTS if not text.startswith("-"))
+_WITH_PLACES = ("view a message", "send back", "end a transaction")
+"""Steps that name physical offsets. Other numbers than the servers' own mean another message to each of them."""
 
 Kinds = Mapping[Callable[[Random], Step], int]
 SUBJECTS: Mapping[str, Kinds] = {
@@ -44,7 +46,8 @@ def _vary(random: Random, step: Step) -> Step:
     fields = dict(step.fields)
     if fields and not step.is_held and random.random() < _SPOILT_OF_ALL:
         name = random.choice(sorted(fields.keys() - _NEVER_SPOILT or fields))
-        if random.random() < 0.5:
+        is_place = name in ("offset", "commitLogOffset") and step.name in _WITH_PLACES
+        if is_place or random.random() < 0.5:
             del fields[name]
         else:
             # A send to any queue goes to a random one. ``send_anywhere`` does that with a topic of one queue.
