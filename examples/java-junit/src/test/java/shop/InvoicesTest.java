@@ -79,7 +79,8 @@ class InvoicesTest {
     private Set<String> receive(int count) throws InterruptedException {
         Set<String> texts = new TreeSet<>();
         for (int number = 0; number < count; number++) {
-            String text = received.poll(30, TimeUnit.SECONDS);
+            // A retry comes after 10 s, and a new group may learn 30 s later where retries are.
+            String text = received.poll(90, TimeUnit.SECONDS);
             assertNotNull(text, "an invoice");
             texts.add(text);
         }
