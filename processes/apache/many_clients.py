@@ -73,7 +73,9 @@ class ManyClients(JavaProgram):
         return OneClient(self, name)
 
     def call(self, client: str, call: str, **fields: Any) -> Any:
-        """Calls a client and returns the result. Raises ClientRefused."""
+        """Calls a client and returns the result. Raises ClientRefused, and ProcessFailed when the process has ended."""
+        if not self.process.is_running:
+            raise ProcessFailed(f"The {self.process.name} has ended, and with it {client}.")
         self.process.write_line(json.dumps({"client": client, "call": call, **fields}))
         deadline = time.monotonic() + RESPONSE_WITHIN_S
         while True:

@@ -14,6 +14,7 @@ def test_lite_pull_subscribes_and_commits(place: Place) -> None:
     """Lite pull with subscribe: members share the queues, filter, and commit what they have polled."""
     topic = place.create_topic(queues=2)
     members = [place.start("litePull", topic=topic, expression="red") for _ in range(2)]
+    wait_until(lambda: [len(one.call("assignment")) for one in members] == [1, 1], "shared equally")
     for queue in range(2):
         place.send(topic, "1", "2", tags="red", broker=BROKER, queue=queue)
         place.send(topic, "3", tags="blue", broker=BROKER, queue=queue)

@@ -13,7 +13,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * A lite pull consumer. To start it: as wanted topic, expression and expressionType (what it subscribes to), or queues
  * (what it assigns to itself).
  *
- * <p>Calls: poll, commitAll, commit, committed, seek, seekToBegin, seekToEnd, pause, resume, findOffset (by time), queues.
+ * <p>Calls: poll, commitAll, commit, committed, seek, seekToBegin, seekToEnd, pause, resume, findOffset (by time), queues,
+ * assignment.
  */
 final class LitePullClient implements Clients.Client {
     private final DefaultLitePullConsumer consumer;
@@ -40,6 +41,8 @@ final class LitePullClient implements Clients.Client {
                 return Records.writeAll(consumer.poll(request.getLongValue("timeoutMs")));
             case "queues":
                 return Clients.write(consumer.fetchMessageQueues(request.getString("topic")));
+            case "assignment": // what it has been given of the topics that it subscribes to
+                return Clients.write(consumer.assignment());
             case "committed":
                 return consumer.committed(queue);
             case "findOffset":
