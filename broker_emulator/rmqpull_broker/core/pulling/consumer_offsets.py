@@ -22,6 +22,9 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, OffsetsReset, ResetsAnswered, RowsLost
 
+NO_OFFSET = -1
+"""What stands for the offset of a group that has none."""
+
 
 def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) -> bool:
     """Sets one consumer offset like UPDATE_CONSUMER_OFFSET (rules 3.5.1, 6.1).
@@ -47,19 +50,39 @@ def check_offset_update(state: BrokerState | Draft, group: str, queue: MessageQu
     return state.find_reset(group, queue) is None
 
 
-def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], int]) -> None:
+class UnstoredOffset(NamedTuple):
+    """An offset that nobody waits for, and the stored offset that it replaces; -1 for none."""
+
+    offset: int
+    replaces: int
+
+
+def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], UnstoredOffset]) -> None:
     """Sets offsets of any groups that :func:`update_offset` has accepted.
 
     Leaves out those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is
-    pending.
+    pending. Leaves out those, too, whose stored offset is another one now: somebody has set it, and waited for that.
     """
+    changed = _list_drafted(draft)
     by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
-    for (group, queue), offset in offsets.items():
+    for (group, queue), (offset, replaces) in offsets.items():
         exists = draft.find_group(group) is not None and draft.find_topic(queue.topic) is not None
-        if exists and draft.find_reset(group, queue) is None:
+        now = changed.get((group, queue), draft.state.consumer_offsets.get((group, queue), NO_OFFSET))
+        if exists and now == replaces and draft.find_reset(group, queue) is None:
             by_group.setdefault(group, []).append((queue, offset))
     for group, of_group in by_group.items():
         draft.add(OffsetsCommitted(group, tuple(of_group)))
+
+
+def _list_drafted(draft: Draft) -> dict[tuple[str, MessageQueue], int]:
+    """Returns the offsets that earlier commands of the draft set."""
+    return {
+        (fact.group, queue): offset
+        for facts in draft.fact_batches
+        for fact in facts
+        if isinstance(fact, (OffsetsCommitted, OffsetsReset))
+        for queue, offset in fact.offsets
+    }
 
 
 def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:

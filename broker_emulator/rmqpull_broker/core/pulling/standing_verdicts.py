@@ -15,6 +15,8 @@ from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.pulling.request import PullRequest, PullVerdict
 from rmqpull_broker.core.state.broker_state import BrokerState
 
+KEY_CHARS_MAX = 4_096
+"""Texts of a pull, its subscription above all, above which its verdict is not kept."""
 VERDICTS_MAX = 10_000
 """Verdicts that are kept. Above it, the one that was unused for longest is dropped."""
 STANDING_MS_MAX = 60_000
@@ -57,10 +59,12 @@ class StandingVerdicts:
         self._verdicts.move_to_end(key)
         return found
 
-    def keep(self, key: Hashable, request: PullRequest, verdict: PullVerdict, now_ms: int) -> None:
+    def keep(self, key: tuple[Hashable, ...], request: PullRequest, verdict: PullVerdict, now_ms: int) -> None:
         """Keeps a verdict that has been applied, unless it is about this pull only."""
         is_about_channel = self._state.properties.reject_pull_consumer_enable
         if verdict.refusal is not None or verdict.reset_offset is not None or is_about_channel:
+            return
+        if sum(len(part) for part in key if isinstance(part, str)) > KEY_CHARS_MAX:
             return
         self._verdicts[key] = StandingVerdict(
             request, verdict.message_filter, self._look(request), now_ms + STANDING_MS_MAX

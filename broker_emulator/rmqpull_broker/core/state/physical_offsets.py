@@ -9,7 +9,8 @@ that it is known before the message is stored, and needs no index::
     +---+------------+-----------+---------------------+
 
 The number of a topic comes from its name and creation id. So it stays the same after a restart, and a topic that is
-deleted and created again has another one.
+deleted and created again has another one. If two topics would have the same number, the one that was created later has
+the next.
 """
 
 from __future__ import annotations
@@ -52,8 +53,7 @@ class PhysicalOffsets:
         """
         number = physical_offset >> (QUEUE_BITS + OFFSET_BITS)
         if number not in self._topics:
-            for topic in self._list_topics():
-                self._take_number(topic.name, topic.creation_id)
+            self._number_all()
         name, creation_id = self._topics.get(number, ("", ""))
         topic_now = self._find_topic(name)
         if topic_now is None or topic_now.creation_id != creation_id:
@@ -61,7 +61,19 @@ class PhysicalOffsets:
         queue_id = physical_offset >> OFFSET_BITS & _QUEUE_MASK
         return MessageQueue(name, broker_name, queue_id), physical_offset & _OFFSET_MASK
 
+    def _number_all(self) -> None:
+        """Numbers all topics in the order of their creation, which is that after a restart, too."""
+        for topic in self._list_topics():
+            self._number(topic.name, topic.creation_id)
+
     def _take_number(self, name: str, creation_id: str) -> int:
+        number = self._numbers.get((name, creation_id))
+        if number is None:
+            self._number_all()
+            number = self._number(name, creation_id)
+        return number
+
+    def _number(self, name: str, creation_id: str) -> int:
         key = name, creation_id
         number = self._numbers.get(key)
         if number is None:

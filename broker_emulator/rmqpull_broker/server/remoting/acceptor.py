@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 BACKLOG = 1_024
 HANDSHAKE_S_MAX = 10
+LOOKED_AT_MAX = 1_000
+"""Connections that have not sent their first byte. It is waited for only where TLS is served."""
 _HANDSHAKE = 0x16
 _TAKEN_AT_ONCE = 100
 _PAUSE_S = 0.1
@@ -35,7 +37,7 @@ class Acceptor:
         self._make_protocol = make_protocol
         self._tls = tls
         self._needs_tls = needs_tls
-        self._looked_at: set[socket.socket] = set()
+        self._looked_at: dict[socket.socket, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -51,8 +53,7 @@ class Acceptor:
         loop.remove_reader(self._bound)
         self._bound.close()
         for connected in list(self._looked_at):
-            self._forget(connected)
-            connected.close()
+            self._give_up(connected)
         for task in self._tasks:
             task.cancel()
 
@@ -71,9 +72,12 @@ class Acceptor:
             connected.setblocking(False)
             if self._tls is None:
                 self._connect(connected, None)
+            elif len(self._looked_at) >= LOOKED_AT_MAX:
+                connected.close()
             else:
-                self._looked_at.add(connected)
-                asyncio.get_running_loop().add_reader(connected, self._look, connected)
+                loop = asyncio.get_running_loop()
+                self._looked_at[connected] = loop.call_later(HANDSHAKE_S_MAX, self._give_up, connected)
+                loop.add_reader(connected, self._look, connected)
 
     def _pause(self) -> None:
         """Waits for other connections to end. Without a pause the event loop would do nothing else."""
@@ -98,8 +102,13 @@ class Acceptor:
         else:
             self._connect(connected, self._tls if speaks_tls else None)
 
+    def _give_up(self, connected: socket.socket) -> None:
+        """Closes a connection that says nothing."""
+        self._forget(connected)
+        connected.close()
+
     def _forget(self, connected: socket.socket) -> None:
-        self._looked_at.discard(connected)
+        self._looked_at.pop(connected).cancel()
         asyncio.get_running_loop().remove_reader(connected)
 
     def _connect(self, connected: socket.socket, tls: ssl.SSLContext | None) -> None:

@@ -51,7 +51,9 @@ class RemotingConnection(asyncio.Protocol):
         self._site = site
         self._received = bytearray()
         self._to_write: list[bytes] = []
+        self._to_write_bytes = 0
         self._is_receiving = False
+        self._is_paused = False
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._ending: set[asyncio.Task[Any]] = set()
@@ -90,9 +92,16 @@ class RemotingConnection(asyncio.Protocol):
         """Handles all frames that are complete, and writes the responses that are ready at once."""
         self.active_ms = self._connections.passing_ms()
         self._received += data
+        self._handle_received()
+
+    def _handle_received(self) -> None:
+        """Handles frames until the responses are as large as a client may leave unread. The rest follows later."""
+        if self._is_paused or not self.is_open:
+            return
         self._is_receiving = True
+        has_more = False
         try:
-            self._handle_frames()
+            has_more = self._handle_frames()
         except WireError as error:
             _logger.info("the connection of %s is closed: %s", self.remote_address, error)
             self._received.clear()
@@ -100,9 +109,11 @@ class RemotingConnection(asyncio.Protocol):
         finally:
             self._is_receiving = False
             self._flush()
+        if has_more:
+            asyncio.get_running_loop().call_soon(self._handle_received)
 
-    def _handle_frames(self) -> None:
-        """Handles frames until one is not complete or not right."""
+    def _handle_frames(self) -> bool:
+        """Handles frames until one is not complete or not right. Returns whether it stopped before that."""
         at, end = 0, len(self._received)
         try:
             with memoryview(self._received) as view:
@@ -110,18 +121,24 @@ class RemotingConnection(asyncio.Protocol):
                     frame = bytes(view[at + PREFIX_BYTES : at + size])
                     at += size
                     self._accept(decode_command(frame))
+                    if self._to_write_bytes > UNSENT_BYTES_PAUSE:
+                        return True
         finally:
             del self._received[:at]
+        return False
 
     def pause_writing(self) -> None:
         """Reads no more requests from a client that does not read its responses."""
+        self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Reads requests again."""
+        """Handles what was received before, and reads requests again."""
+        self._is_paused = False
         if self._transport is not None:
             self._transport.resume_reading()
+            self._handle_received()
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -140,12 +157,14 @@ class RemotingConnection(asyncio.Protocol):
             return
         if not self._to_write and not self._is_receiving:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._to_write.append(reply if isinstance(reply, bytes) else encode_command(reply))
+        frame = reply if isinstance(reply, bytes) else encode_command(reply)
+        self._to_write.append(frame)
+        self._to_write_bytes += len(frame)
 
     def _flush(self) -> None:
         if not self._to_write or self._transport is None:
             return
-        parts, self._to_write = self._to_write, []
+        parts, self._to_write, self._to_write_bytes = self._to_write, [], 0
         self.active_ms = self._connections.passing_ms()
         self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
         if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:

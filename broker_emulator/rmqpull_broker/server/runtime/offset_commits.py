@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling.consumer_offsets import keep_offsets
+from rmqpull_broker.core.pulling.consumer_offsets import NO_OFFSET, UnstoredOffset, keep_offsets
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 
-OffsetTable = Mapping[tuple[str, MessageQueue], int]
+Key = tuple[str, MessageQueue]
+OffsetTable = Mapping[Key, UnstoredOffset]
 """Consumer offsets by group and queue."""
 
 _NOTHING: OffsetTable = MappingProxyType({})
@@ -27,37 +29,78 @@ _logger = logging.getLogger(__name__)
 
 
 class OffsetCommits:
-    """The offsets that are not stored yet. Belongs to the event loop."""
+    """The offsets that are not stored yet. Belongs to the event loop.
+
+    An offset that nobody waits for gives way to one that somebody has waited for, and that was stored meanwhile.
+    """
 
     def __init__(self, state: BrokerState, group_commit: GroupCommit) -> None:
         self._state = state
         self._group_commit = group_commit
-        self._waiting: dict[tuple[str, MessageQueue], int] = {}
+        self._waiting: dict[Key, UnstoredOffset] = {}
         self._being_stored: OffsetTable = _NOTHING
+        self._updates: Counter[Key] = Counter()
+        # The last offset that came for a queue, as long as it is not stored.
+        self._newest: dict[Key, int] = {}
         self._writer: asyncio.Task[None] | None = None
 
     def find(self, group: str, queue: MessageQueue) -> int | None:
-        """Returns an offset that is not stored yet, or None."""
+        """Returns an offset that nobody waits for and that is not stored yet, or None."""
         key = group, queue
-        return self._waiting.get(key, self._being_stored.get(key))
+        found = self._waiting.get(key, self._being_stored.get(key))
+        return None if found is None else found.offset
 
     def put(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Takes an offset that may be stored now. Without an error: the client expects no response."""
         key = group, queue
-        if self.find(group, queue) is None and self._state.consumer_offsets.get(key, -1) == offset:
+        waiting = self._waiting.get(key)
+        replaces = self._find_newest(key) if waiting is None else waiting.replaces
+        if waiting is None and replaces == offset:
             return
-        self._waiting[key] = offset
+        self._waiting[key] = UnstoredOffset(offset, replaces)
+        self._newest[key] = offset
+        self._start()
+
+    def _start(self) -> None:
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._store())
 
-    def drop(self, group: str, queue: MessageQueue) -> None:
-        """Forgets an offset that waits, since a newer one is stored in another way."""
-        self._waiting.pop((group, queue), None)
+    def _find_newest(self, key: Key) -> int:
+        """Returns the offset that will be stored before one that comes now."""
+        return self._newest.get(key, self._state.consumer_offsets.get(key, NO_OFFSET))
+
+    def begin_update(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Notes an offset that somebody waits for. Those that waited before give way to it."""
+        key = group, queue
+        self._waiting.pop(key, None)
+        self._updates[key] += 1
+        self._newest[key] = offset
+
+    def end_update(self, group: str, queue: MessageQueue) -> None:
+        """Ends what :meth:`begin_update` began: the offset is stored, or was refused."""
+        self._updates[group, queue] -= 1
+        self._settle([(group, queue)])
+        if (group, queue) in self._waiting:
+            self._start()
+
+    def _settle(self, keys: Iterable[Key]) -> None:
+        """Forgets the newest offsets of queues for which nothing is on its way."""
+        for key in keys:
+            if not self._updates[key]:
+                del self._updates[key]
+                if key not in self._waiting and key not in self._being_stored:
+                    self._newest.pop(key, None)
+
+    def _take_ready(self) -> OffsetTable:
+        """Takes what may be stored now: what came after an update follows it."""
+        ready = {key: entry for key, entry in self._waiting.items() if not self._updates[key]}
+        for key in ready:
+            del self._waiting[key]
+        return ready
 
     async def _store(self) -> None:
         try:
-            while self._waiting:
-                offsets, self._waiting = self._waiting, {}
+            while offsets := self._take_ready():
                 self._being_stored = offsets
                 try:
                     await self._group_commit.execute(partial(keep_offsets, offsets=offsets))
@@ -65,6 +108,7 @@ class OffsetCommits:
                     _logger.warning("%d consumer offsets are not stored: %s", len(offsets), error)
                 finally:
                     self._being_stored = _NOTHING
+                    self._settle(offsets)
         finally:
             self._writer = None
 

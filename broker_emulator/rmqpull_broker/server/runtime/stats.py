@@ -100,6 +100,8 @@ class Stats:
             stat = self._stats[place] = Stat()
             if len(self._stats) > STATS_MAX:
                 self._stats.popitem(last=False)
+        else:
+            self._stats.move_to_end(place)
         stat.add(count, now_ms)
 
     def find(self, broker_name: str, name: str, key: str = "") -> Stat | None:

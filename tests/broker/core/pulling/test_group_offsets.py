@@ -10,8 +10,15 @@ from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import InternalError, TopicNotFound
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig
-from rmqpull_broker.core.pulling.consumer_offsets import keep_offsets, reset_offsets
+from rmqpull_broker.core.pulling.consumer_offsets import (
+    NO_OFFSET,
+    UnstoredOffset,
+    commit_offsets,
+    keep_offsets,
+    reset_offsets,
+)
 from rmqpull_broker.core.pulling.group_offsets import clone_offsets, find_corrections, plan_reset_of_members
+from rmqpull_broker.core.state.draft import Draft
 from tests.harness.core import CoreHarness
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
@@ -33,7 +40,9 @@ def commit(core: CoreHarness, group: str, **offsets: int) -> None:
     queues = {"first": FIRST, "second": SECOND, "elsewhere": ELSEWHERE}
     if group not in core.state.groups:
         core.run(lambda draft: put_group(draft, GroupConfig(group)))
-    table = {(group, queues[name]): offset for name, offset in offsets.items()}
+    stored = core.state.consumer_offsets
+    keys = {(group, queues[name]): offset for name, offset in offsets.items()}
+    table = {key: UnstoredOffset(offset, stored.get(key, NO_OFFSET)) for key, offset in keys.items()}
     core.run(lambda draft: keep_offsets(draft, table))
 
 
@@ -103,6 +112,22 @@ def test_corrections_are_the_smallest_offsets_of_all_groups(orders: CoreHarness)
 def test_offsets_that_may_not_be_set_any_more_are_left_out(orders: CoreHarness) -> None:
     orders.run(lambda draft: reset_offsets(draft, "readers", [(FIRST, 1)]))
     commit(orders, "readers", first=2, second=2)
-    table = {("nobody", FIRST): 1, ("readers", FIRST._replace(topic="unknown")): 1}
+    one = UnstoredOffset(1, NO_OFFSET)
+    table = {("nobody", FIRST): one, ("readers", FIRST._replace(topic="unknown")): one}
     orders.run(lambda draft: keep_offsets(draft, table))
     assert orders.state.consumer_offsets == {("readers", FIRST): 1, ("readers", SECOND): 2}
+
+
+def test_an_offset_that_was_set_meanwhile_stays(orders: CoreHarness) -> None:
+    commit(orders, "readers", first=1)
+    before = {("readers", FIRST): UnstoredOffset(2, NO_OFFSET)}
+    orders.run(lambda draft: keep_offsets(draft, before))
+    assert offsets_of(orders, "readers") == {FIRST: 1}
+
+    def both(draft: Draft) -> None:
+        commit_offsets(draft, "readers", [(FIRST, 2)])
+        draft.end_command()
+        keep_offsets(draft, {("readers", FIRST): UnstoredOffset(0, 1)})
+
+    orders.run(both)
+    assert offsets_of(orders, "readers") == {FIRST: 2}

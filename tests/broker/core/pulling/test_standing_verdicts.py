@@ -16,7 +16,7 @@ from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import GroupConfig, TopicConfig
 from rmqpull_broker.core.pulling import standing_verdicts
 from rmqpull_broker.core.pulling.request import RequestSource
-from rmqpull_broker.core.pulling.standing_verdicts import STANDING_MS_MAX, StandingVerdicts
+from rmqpull_broker.core.pulling.standing_verdicts import KEY_CHARS_MAX, STANDING_MS_MAX, StandingVerdicts
 from tests.harness.pull_checks import PullCheckHarness
 
 Change = Callable[[PullCheckHarness], object]
@@ -29,7 +29,7 @@ def keep(broker: PullCheckHarness) -> StandingVerdicts:
     verdict, _ = broker.pull(request)
     if verdict.compensation is not None:
         verdict.compensation.apply(broker.registry)
-    verdicts.keep("pull", request, verdict, broker.now_ms)
+    verdicts.keep(("pull",), request, verdict, broker.now_ms)
     return verdicts
 
 
@@ -72,7 +72,7 @@ def test_a_verdict_stands_while_nothing_changes(settings: dict[str, Any]) -> Non
     broker = PullCheckHarness(**settings)
     verdicts = keep(broker)
     send_heartbeat(7, "colour = 'red'")(broker)
-    found = verdicts.find("pull", broker.now_ms + STANDING_MS_MAX - 1)
+    found = verdicts.find(("pull",), broker.now_ms + STANDING_MS_MAX - 1)
     assert found is not None
     assert (found.request, found.message_filter) == (broker.request(), parse_tags("red"))
 
@@ -98,13 +98,13 @@ def test_a_verdict_falls_with_a_change(settings: dict[str, Any], change: Change)
     broker = PullCheckHarness(**settings)
     verdicts = keep(broker)
     change(broker)
-    assert verdicts.find("pull", broker.now_ms) is None
+    assert verdicts.find(("pull",), broker.now_ms) is None
     assert len(verdicts) == 0
 
 
 def test_a_verdict_falls_after_a_minute_so_that_the_registry_remembers_the_group() -> None:
     broker = PullCheckHarness()
-    assert keep(broker).find("pull", broker.now_ms + STANDING_MS_MAX) is None
+    assert keep(broker).find(("pull",), broker.now_ms + STANDING_MS_MAX) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,15 @@ def test_a_verdict_falls_after_a_minute_so_that_the_registry_remembers_the_group
 )
 def test_a_verdict_on_one_pull_only_is_not_kept(settings: dict[str, Any]) -> None:
     broker = PullCheckHarness(**settings)
-    assert keep(broker).find("pull", broker.now_ms) is None
+    assert keep(broker).find(("pull",), broker.now_ms) is None
+
+
+def test_a_verdict_on_a_long_subscription_is_not_kept() -> None:
+    broker = PullCheckHarness(**BROUGHT)
+    verdicts = keep(broker)
+    verdict, _ = broker.pull()
+    verdicts.keep(("t" * KEY_CHARS_MAX, "x"), broker.request(), verdict, broker.now_ms)
+    assert len(verdicts) == 1
 
 
 def test_the_verdict_unused_for_longest_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +128,11 @@ def test_the_verdict_unused_for_longest_is_dropped(monkeypatch: pytest.MonkeyPat
     broker = PullCheckHarness(**BROUGHT)
     verdicts = keep(broker)
     verdict, _ = broker.pull()
-    verdicts.keep("second", broker.request(), verdict, broker.now_ms)
-    verdicts.find("pull", broker.now_ms)
-    verdicts.keep("third", broker.request(), verdict, broker.now_ms)
-    assert [verdicts.find(key, broker.now_ms) is not None for key in ("pull", "second", "third")] == [True, False, True]
+    verdicts.keep(("second",), broker.request(), verdict, broker.now_ms)
+    verdicts.find(("pull",), broker.now_ms)
+    verdicts.keep(("third",), broker.request(), verdict, broker.now_ms)
+    assert [verdicts.find((key,), broker.now_ms) is not None for key in ("pull", "second", "third")] == [
+        True,
+        False,
+        True,
+    ]

@@ -33,6 +33,17 @@ def test_a_topic_that_is_created_again_has_other_physical_offsets() -> None:
     assert again.find(queue, 7) != before
 
 
+def test_topics_with_the_same_hash_keep_their_numbers_whichever_is_used_first() -> None:
+    topics = {name: TopicConfig(name, 1, 1, creation_id="c") for name in ("t6881", "t40000")}
+    found = {}
+    for first in topics:
+        offsets = make_offsets(topics)
+        offsets.find(MessageQueue(first, "broker-a", 0), 0)
+        found[first] = [offsets.find(MessageQueue(name, "broker-a", 0), 7) for name in topics]
+    assert found["t6881"] == found["t40000"]
+    assert len(set(found["t6881"])) == 2
+
+
 def test_topics_with_the_same_hash_have_different_numbers() -> None:
     topics = {f"t{number}": TopicConfig(f"t{number}", 1, 1, creation_id=str(number)) for number in range(6_000)}
     offsets = make_offsets(topics)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from rmqpull_broker.server.remoting import acceptor
 from rmqpull_broker.server.remoting.acceptor import Acceptor
 from tests.harness.secured_proxy import CertificateAuthority
 
@@ -45,12 +46,12 @@ class Port:
 async def listening(tls: ssl.SSLContext | None = None, needs_tls: bool = False) -> AsyncIterator[Port]:
     bound = socket.create_server(("127.0.0.1", 0))
     bound.setblocking(False)
-    acceptor = Acceptor(bound, Echo, tls, needs_tls)
-    acceptor.start()
+    accepting = Acceptor(bound, Echo, tls, needs_tls)
+    accepting.start()
     try:
         yield Port(bound.getsockname()[1])
     finally:
-        acceptor.close()
+        accepting.close()
 
 
 @pytest.fixture
@@ -105,6 +106,23 @@ def test_a_handshake_that_fails_closes_its_connection_alone(
             answer = await port.ask(text=b"\x16\x03\x01\x00\x05hello")
             assert answer[:1] in (b"", b"\x15")  # at most an alert of TLS
             assert await port.ask(client_tls) == b"hello"
+
+    asyncio.run(run())
+
+
+def test_connections_that_say_nothing_are_closed(
+    server_tls: ssl.SSLContext, client_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "LOOKED_AT_MAX", 1)
+    monkeypatch.setattr(acceptor, "HANDSHAKE_S_MAX", 0.05)
+
+    async def run() -> None:
+        async with listening(server_tls) as port:
+            silent = [await asyncio.open_connection("127.0.0.1", port.number) for _ in range(3)]
+            assert [await reader.read() for reader, _ in silent] == [b"", b"", b""]
+            for _, writer in silent:
+                writer.close()
+            assert await port.ask() == b"hello"
 
     asyncio.run(run())
 

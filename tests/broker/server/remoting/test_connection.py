@@ -217,6 +217,40 @@ def test_no_more_requests_are_read_from_a_client_that_does_not_read_responses(
     assert not transport.is_paused
 
 
+class Repeating(Dispatcher):
+    """Answers each request at once, with a large body."""
+
+    def __init__(self) -> None:
+        self.handled = 0
+
+    def handle(self, call: RemotingCall, respond: Respond) -> None:
+        self.handled += 1
+        respond(call.respond(body=bytes(UNSENT_BYTES_PAUSE)))
+
+
+def test_requests_of_one_read_wait_while_their_responses_are_not_read(
+    unread: tuple[RemotingConnection, Transport],
+) -> None:
+    connection, transport = unread
+    dispatcher = connection._connections.dispatcher = Repeating()
+
+    async def run() -> list[int]:
+        handled = []
+        connection.data_received(b"".join(request(number) for number in range(1, 5)))
+        handled.append(dispatcher.handled)
+        connection.pause_writing()  # the transport calls it within the first write
+        await asyncio.sleep(0)
+        handled.append(dispatcher.handled)
+        for _ in range(4):
+            connection.resume_writing()
+            await asyncio.sleep(0)
+        handled.append(dispatcher.handled)
+        return handled
+
+    assert asyncio.run(run()) == [1, 1, 4]
+    assert len(transport.unsent) > 4 * UNSENT_BYTES_PAUSE
+
+
 def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConnection, Transport]) -> None:
     connection, transport = unread
 

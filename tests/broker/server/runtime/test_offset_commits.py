@@ -7,7 +7,7 @@ import asyncio
 from rmqpull_broker.core.admin.groups import delete_group
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
+from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets, reset_offsets, update_offset
 from tests.harness.handlers import QUEUE, PullHandlerHarness, run_on_handlers
 
 OTHER = MessageQueue("orders", "broker-a", 1)
@@ -56,13 +56,41 @@ def test_offsets_that_come_during_a_write_follow_it() -> None:
     run_on_handlers(story)
 
 
-def test_an_offset_is_dropped_for_a_newer_one_that_is_stored_in_another_way() -> None:
+def test_offsets_are_stored_in_the_order_in_which_they_came_whether_or_not_somebody_waits() -> None:
     async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
+        commits = broker.handlers.service.offset_commits
+
+        async def update(offset: int) -> None:
+            try:
+                await broker.run(lambda draft: update_offset(draft, "readers", QUEUE, offset))
+            finally:
+                commits.end_update("readers", QUEUE)
+
+        for offsets in ((3, "10", 20), ("5", 9, "7"), (4, "9", 4), ("1", 2, 3, "2", 8)):
+            tasks = []
+            for offset in offsets:
+                if isinstance(offset, int):
+                    commits.put("readers", QUEUE, offset)
+                else:
+                    commits.begin_update("readers", QUEUE, int(offset))
+                    tasks.append(asyncio.ensure_future(update(int(offset))))
+            await asyncio.gather(*tasks)
+            await commits.close()
+            assert broker.offsets == {("readers", QUEUE): int(offsets[-1])}
+            assert commits.find("readers", QUEUE) is None
+
+    run_on_handlers(story)
+
+
+def test_an_offset_that_nobody_waits_for_gives_way_to_one_that_is_acknowledged() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
         commits = broker.handlers.service.offset_commits
         commits.put("readers", QUEUE, 3)
-        commits.drop("readers", QUEUE)
+        await broker.run(lambda draft: commit_offsets(draft, "readers", [(QUEUE, 1)]))
         await commits.close()
-        assert broker.offsets == {}
+        assert broker.offsets == {("readers", QUEUE): 1}
 
     run_on_handlers(story)
 

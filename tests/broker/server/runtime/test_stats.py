@@ -52,6 +52,9 @@ def test_the_oldest_stats_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
     counted = Stats()
     for group in ("first", "second", "third"):
         pulled(counted, 1, 0, group)
+    total = counted.find("broker-a", stats.BROKER_GET_NUMS)
+    assert total is not None
+    assert total.total == 3  # it is counted with each group
     assert counted.find("broker-a", stats.GROUP_GET_NUMS, "orders@first") is None
     assert counted.find("broker-a", stats.GROUP_GET_NUMS, "orders@third") is not None
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages.columns import STORED_SCHEMA, TIMESTAMP, make_constant_column, make_offset_column
 from rmqpull_broker.core.sending.delays import TIMER_NAMES
-from rmqpull_broker.server.handlers.remoting.codec import NOT_KEPT, Origin, split_sys_flag
+from rmqpull_broker.server.handlers.remoting.codec import NOT_KEPT, Origin, count_shared_bytes, split_sys_flag
 from rmqpull_proto.remoting import properties as names
 
 ROWS_MIN = 16
@@ -52,6 +52,8 @@ def make_columns(
     encoding, sys_flag = split_sys_flag(origin.sys_flag, is_half=False)
     parts = None if sys_flag else _split(body)
     if parts is None or len(parts.bodies) < ROWS_MIN:
+        return None
+    if max(map(len, parts.properties)) + count_shared_bytes(shared) > PROPERTY_BYTES_MAX:
         return None
     own = _split_properties(parts.properties)
     if own is None or not _ONE_BY_ONE.isdisjoint(own.keys() | shared.keys()):
@@ -116,6 +118,8 @@ def _split_properties(texts: Sequence[bytes]) -> dict[str, list[str]] | None:
     ends = texts[0].endswith(_SEPARATORS[1:])
     joined = b"".join(texts)[:-1] if ends else _SEPARATORS[1:].join(texts)
     pairs = names_count * len(texts)
+    if ends != texts[-1].endswith(_SEPARATORS[1:]):
+        return None
     if joined.translate(None, _ALL_OTHERS) != (_SEPARATORS * pairs)[:-1]:
         return None
     try:

@@ -24,6 +24,12 @@ _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, bytes of the bo
 _SHORT = struct.Struct(">h")
 
 
+SHARED_BYTES_MAX = 64 << 20
+"""The properties of a batch, times its messages: each message has all of them."""
+ONE_BY_ONE_MAX = 20_000
+"""Messages of a batch that differ in more than their values, each of which takes time. Other requests wait for it."""
+
+
 class Origin(NamedTuple):
     """What the header of a send says of all of its messages. ``host`` is the producer's, with its port."""
 
@@ -92,15 +98,23 @@ def _take_delivery_ms(own: dict[str, str]) -> int | None:
     return delivery_ms
 
 
+def count_shared_bytes(shared: Mapping[str, str]) -> int:
+    """Returns the bytes that the properties of a batch add to each of its messages."""
+    return sum(len(name.encode()) + len(value.encode()) + 2 for name, value in shared.items())
+
+
 def make_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> list[Message]:
     """Returns the messages of a batch, which stand one after the other in its body.
 
     Only the lengths of bodies and properties count, as with Apache's broker. The ``shared`` properties of the batch
     replace those of each message. Raises RequestFailed.
     """
-    messages = []
+    messages: list[Message] = []
     at, end = 0, len(body)
+    shared_bytes = count_shared_bytes(shared)
     while at < end:
+        if len(messages) >= ONE_BY_ONE_MAX or len(messages) * shared_bytes > SHARED_BYTES_MAX:
+            raise RequestFailed(f"a batch has more than {len(messages)} messages that differ, or that share too much")
         try:
             _, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
             begin = at + _BATCH_HEAD.size

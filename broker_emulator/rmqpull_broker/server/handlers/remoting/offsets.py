@@ -47,6 +47,7 @@ def update_consumer_offset(
     header = _read_update(service, call)
     queue = _queue_of(call, header)
     if not call.command.is_oneway:
+        service.service.offset_commits.begin_update(header.consumer_group, queue, header.commit_offset)
         return _store_consumer_offset(service, call, header, queue)
     if check_offset_update(service.service.state, header.consumer_group, queue):
         service.service.offset_commits.put(header.consumer_group, queue, header.commit_offset)
@@ -58,8 +59,10 @@ async def _store_consumer_offset(
 ) -> RemotingCommand:
     """The response says that the offset is stored."""
     group, offset = header.consumer_group, header.commit_offset
-    service.service.offset_commits.drop(group, queue)
-    is_stored = await service.service.execute(lambda draft: update_offset(draft, group, queue, offset))
+    try:
+        is_stored = await service.service.execute(lambda draft: update_offset(draft, group, queue, offset))
+    finally:
+        service.service.offset_commits.end_update(group, queue)
     return call.respond(remark=None if is_stored else _PREVIOUSLY_RESET)
 
 

@@ -82,7 +82,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
     return _respond(call, found)
 
 
-def _make_key(call: RemotingCall) -> Hashable:
+def _make_key(call: RemotingCall) -> tuple[Hashable, ...]:
     """Returns all that two pulls have in common if one verdict is for both."""
     return (call.command.code, call.peer.channel_id, *map(call.command.fields.get, _KEY_FIELDS))
 

@@ -90,6 +90,7 @@ def changed(text: bytes, at: int = 3) -> list[bytes]:
         changed(text_of({"a": "1", "": "2"})),
         changed(text_of({"a": "1", "b": "2"}, names.VALUE_END)),
         changed(text_of({"a": "1", "b": "2"}, names.VALUE_END), at=0),
+        [text_of({"a": "1"}, names.VALUE_END)] * (ROWS_MIN - 1) + [text_of({"a": "value"})],
         changed(b"a\x011\x022\x01b"),
         changed(b"a\x011\x02b\x012\x02a\x011\x02b\x012"),
         changed(b"a\x01\xff\x02b\x012"),
@@ -112,9 +113,10 @@ def test_a_small_or_irregular_batch_has_no_columns(texts: Sequence[bytes]) -> No
         (batch(repeated(a="1")) + b"x", {}, 0),
         (batch(repeated(a="1")), {"TIMER_DELAY_SEC": "1"}, 0),
         (batch(repeated(a="1")), {}, 4),
+        (batch(repeated(a="1")), {"P": "y" * PROPERTY_BYTES_MAX}, 0),
     ],
 )
-def test_neither_has_a_batch_with_flags_or_wrong_lengths_or_a_delay(
+def test_neither_has_a_batch_with_flags_or_wrong_lengths_or_a_delay_or_with_large_properties_of_its_own(
     body: bytes, shared: dict[str, str], sys_flag: int
 ) -> None:
     assert make_columns(body, shared, ORIGIN._replace(sys_flag=sys_flag), 0, HOST) is None

@@ -111,3 +111,10 @@ def test_a_batch_has_messages_with_properties_of_their_own_and_of_the_batch() ->
 def test_a_batch_with_wrong_lengths_is_refused(batch: bytes, sentence: str) -> None:
     with pytest.raises(RequestFailed, match=sentence):
         make_batch(memoryview(batch), {}, ORIGIN)
+
+
+@pytest.mark.parametrize(("count", "shared"), [(20_001, {}), (1_100, {"P": "y" * 64_000})])
+def test_a_batch_whose_messages_take_too_long_or_too_much_memory_is_refused(count: int, shared: dict[str, str]) -> None:
+    batch = struct.pack(">iiiii", 22, 0, 0, 0, 0) + struct.pack(">h", 0)
+    with pytest.raises(RequestFailed, match="messages that differ, or that share too much"):
+        make_batch(memoryview(batch * count), shared, ORIGIN)
