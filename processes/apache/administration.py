@@ -157,6 +157,23 @@ class Administration:
         )
         return lowest, highest
 
+    def wait_until_in_queues(self, topic: str, masters: Mapping[str, str]) -> None:
+        """Returns when masters, by name with their addresses, are in the route and have no message left to add.
+
+        A broker adds messages to their queues after its response, and is in no route at first after a restart.
+        """
+
+        def are_done() -> bool:
+            try:
+                told = [self.call(at, RequestCode.GET_BROKER_RUNTIME_INFO).body for at in masters.values()]
+            except CallRefused:  # a broker cannot tell it in its first second
+                return False
+            if any(int(json.loads(each)["table"]["dispatchBehindBytes"]) for each in told):
+                return False
+            return masters.keys() <= {name for name, *_ in self._queues(topic)}
+
+        self._wait_for(are_done, f"all messages of topic {topic} are in their queues")
+
     def count_messages(self, topic: str) -> int:
         """Returns how many messages all queues of a topic hold."""
         bounds = (

@@ -197,6 +197,7 @@ def test_every_acknowledged_row_survives_kills_of_brokers(
             broker.start()
         wait()
         acknowledged += range(first, first + 100)
+    pair.administration.wait_until_in_queues("killed", {broker.name: broker.address for broker in pair.brokers})
     count = pair.administration.count_messages("killed")
     found = consume(pair, apache_release, tmp_path, "killed", count)
     assert {int(message["body"]) for message in found} == set(acknowledged)
