@@ -31,7 +31,7 @@ class StorageOptions:
 
     segment_bytes: int = SEGMENT_BYTES
     syncs_appends: bool = True
-    save_bytes: int = 8 << 20
+    save_bytes: int = 16 << 20
     snapshot_bytes: int = 64 << 20
     free_bytes_min: int = 32 << 20
     queue_file_bytes: int = FILE_BYTES

@@ -25,7 +25,7 @@ FILE_BYTES = 256 << 20
 """Size at which a queue file is closed."""
 CACHE_BYTES = 8 << 20
 OPEN_FILES_MAX = 64
-LOADED_BYTES = 8 << 20
+LOADED_BYTES = 64 << 20
 """After so many bytes of loaded chunks, the memory of those that were evicted goes back to the system."""
 
 _SUFFIX = ".chunks"
