@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullResponse, PullStatus
 from rmqpull_broker.core.pulling.column_pull import PARKING_STATUSES
-from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_DISK, IN_MEMORY, SCAN_ENTRIES
+from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_MEMORY, SCAN_ENTRIES
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-support.md"
@@ -51,7 +51,6 @@ def test_the_limits_in_the_documentation_are_those_of_the_broker() -> None:
         f"at most {IN_MEMORY.message_count} messages and {IN_MEMORY.byte_count // 1024} KiB",
         f"examine {SCAN_ENTRIES} messages",
         f"a consume-queue file of {CONSUME_QUEUE_FILE_ENTRIES:,} entries",
-        f"to the {IN_DISK.message_count} messages and {IN_DISK.byte_count // 1024} KiB",
     ):
         assert words in text
 

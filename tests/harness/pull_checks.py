@@ -31,14 +31,12 @@ PASSING: dict[str, Any] = {
     "consume_enable": True,
     "topic_exists": True,
     "perm": 6,
-    "leads_queue": True,
     "queue_id": 1,
     "brings_subscription": False,
     "subscription": None,
     "has_members": True,
     "message_model": MessageModel.CLUSTERING,
     "broadcast_enable": True,
-    "is_topic_forbidden": False,
     "subscribed_topic": "orders",
     "heartbeats": [(7, "SQL92", "colour = 'red'")],
     "sub_version": 7,
@@ -46,10 +44,7 @@ PASSING: dict[str, Any] = {
     "reject_pull_consumer": False,
     "consume_type": ConsumeType.PASSIVELY,
     "channel_id": "member",
-    "reads_cold_data": False,
     "reset_to": None,
-    "broadcast_offset": -1,
-    "is_store_readable": True,
 }
 
 
@@ -117,8 +112,7 @@ class PullCheckHarness:
 
     def pull(self, request: PullRequest | None = None, *, is_first_run: bool = True) -> tuple[PullVerdict, list[Fact]]:
         """Checks a pull. Returns the verdict and the new facts."""
-        names = ("leads_queue", "is_topic_forbidden", "reads_cold_data", "broadcast_offset")
-        context = PullContext("10.0.0.1", **{name: self.set[name] for name in (*names, "is_store_readable")})
+        context = PullContext("10.0.0.1")
         draft = Draft(self.state)
         verdict = begin_pull(
             draft, self.registry, request or self.request(), self.now_ms, context, is_first_run=is_first_run

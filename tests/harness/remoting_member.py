@@ -10,11 +10,10 @@ from typing import Any
 
 from rmqpull_proto.remoting.client_bodies import GroupMembership, HeartbeatData, Subscription
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
+from rmqpull_proto.remoting.command import ONEWAY, RemotingCommand, Serialization, decode_command, encode_command
 from rmqpull_proto.remoting.json_dialect import read_json
 
 WITHIN_S = 15.0
-_ONEWAY = 2
 
 
 class RemotingMember:
@@ -60,7 +59,7 @@ class RemotingMember:
         """Sends a request, and returns its number without waiting for the response."""
         opaque = next(self._opaques)
         texts = {name: str(value) for name, value in (fields or {}).items()}
-        flag = _ONEWAY if is_oneway else 0
+        flag = ONEWAY if is_oneway else 0
         command = RemotingCommand(code, texts, body, opaque, flag, serialization=Serialization.JSON)
         self._socket.sendall(encode_command(command))
         return opaque

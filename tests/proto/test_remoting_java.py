@@ -17,17 +17,14 @@ from rmqpull_proto.remoting.codes import V4_9_3, VERSION, LanguageCode, RequestC
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.header_fields import Header, list_columns
-from rmqpull_proto.remoting.headers import (
-    REQUEST_HEADERS,
-    RESPONSE_HEADERS,
-    OffsetResponseHeader,
-    PullMessageResponseHeader,
-)
+from rmqpull_proto.remoting.headers import OffsetResponseHeader, PullMessageResponseHeader
 from rmqpull_proto.remoting.json_dialect import read_json
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id, parse_uniq_key
+from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
 from rmqpull_proto.remoting.properties import decode_properties, encode_properties
 from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, QueueData, TopicList, TopicRoute
 from rmqpull_proto.remoting.signing import sign_fields
+from tests.harness.header_tables import REQUEST_HEADERS, RESPONSE_HEADERS
+from tests.harness.uniq_keys import parse_uniq_key
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 FILLED = TEXTS.filter(bool)
@@ -323,7 +320,6 @@ def test_ids_of_brokers(oracle: JavaOracle, host: str, port: int, offset: int) -
 def test_ids_of_clients(oracle: JavaOracle) -> None:
     msg_id = oracle.create_unique_id()
     key = parse_uniq_key(msg_id)
-    assert key is not None
     assert ip_address(key.host) == ip_address(oracle.read_host_of_unique_id(msg_id))
     made = datetime.fromtimestamp(oracle.read_time_of_unique_id(msg_id) / 1000)
     assert made - datetime(made.year, made.month, 1) == timedelta(milliseconds=key.month_ms)

@@ -12,7 +12,7 @@ BrokerError
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
 ├── IllegalOperation, WrongTransaction, PreconditionFailed                its time or its target is wrong
-└── InternalError (RequestFailed), NotLeaderForQueue, ServiceNotAvailable the server cannot do it
+└── InternalError (RequestFailed), ServiceNotAvailable                    the server cannot do it
 """
 
 from __future__ import annotations
@@ -284,10 +284,3 @@ class RequestFailed(InternalError):
     """A request over which a handler of Apache's broker stumbles. Its text is that of a Java exception, not ours."""
 
     code = "INTERNAL_SERVER_ERROR"
-
-
-class NotLeaderForQueue(BrokerError):
-    """Another broker leads this queue of a static topic."""
-
-    code = "INTERNAL_SERVER_ERROR"
-    response_code = 501

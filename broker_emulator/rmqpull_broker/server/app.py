@@ -25,7 +25,7 @@ from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover
-from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, PortUnavailable, listen
+from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, listen
 from rmqpull_broker.server.grpc.grpc_services import HEALTH, Health, enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
 from rmqpull_broker.server.runtime.faults import Faults
@@ -37,6 +37,7 @@ from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 from rmqpull_broker.server.runtime.timed_work import Cleaning, TimedWork
+from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
 if TYPE_CHECKING:
@@ -105,38 +106,17 @@ class BrokerServer:
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
         if remoting is not None:
-            # Imported here, because a broker without it starts faster.
-            from rmqpull_broker.server.remoting.listener import RemotingListener
-
-            self._remoting = RemotingListener(self.clients, self.clock)
-            await self._remoting.bind(remoting, self.state.broker_names)
-            # As with Apache's proxy, messages of all protocols have the address for clients of the remoting protocol.
-            self.state.store_hosts = {site.broker_name: site.store_host for site in self._remoting.sites}
+            await self._bind_remoting(remoting)
         await self.group_commit.execute(create_topics)
         selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
         self._stage_keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
-        service = Service(
-            self.state,
-            self.group_commit,
-            self._parking,
-            self.sender,
-            self.clock,
-            self.faults,
-            self.metrics,
-            (host, port),
-            self.clients,
-            self.clock_mover,
-            self._stage_keeper,
-            self._offset_commits,
-            self._extensions,
-            self.stats,
-        )
-        handlers = make_generic_handlers(service)
-        self._server.add_generic_rpc_handlers(list(handlers.values()))
         self._timed_work = TimedWork(
             self.state, self.group_commit, self.clock, self.sender.store_host, self._send_check
         )
+        service = self._make_service((host, port), self._stage_keeper)
+        handlers = make_generic_handlers(service)
+        self._server.add_generic_rpc_handlers(list(handlers.values()))
         enable_reflection(self._server, [*handlers, HEALTH])
         self._health = Health(self._server, list(handlers))
         await self._server.start()
@@ -147,6 +127,34 @@ class BrokerServer:
         self._cleaning.start()
         return port
 
+    async def _bind_remoting(self, remoting: RemotingAddress) -> None:
+        """Listens for clients of the remoting protocol. Raises PortUnavailable."""
+        # Imported here, because a broker without it starts faster.
+        from rmqpull_broker.server.remoting.listener import RemotingListener
+
+        self._remoting = RemotingListener(self.clients, self.clock)
+        await self._remoting.bind(remoting, self.state.broker_names)
+        # As with Apache's proxy, messages of all protocols have the address for clients of the remoting protocol.
+        self.state.store_hosts = {site.broker_name: site.store_host for site in self._remoting.sites}
+
+    def _make_service(self, endpoints: tuple[str, int], stage_keeper: StageKeeper) -> Service:
+        return Service(
+            self.state,
+            self.group_commit,
+            self._parking,
+            self.sender,
+            self.clock,
+            self.faults,
+            self.metrics,
+            endpoints,
+            self.clients,
+            self.clock_mover,
+            stage_keeper,
+            self._offset_commits,
+            self._extensions,
+            self.stats,
+        )
+
     async def expose_metrics(self, host: str, port: int) -> int:
         """Serves metrics for Prometheus and returns the port, a free one when ``port`` is 0. Raises PortUnavailable."""
         # Imported here, because most brokers do not need it and all should start fast.
@@ -156,7 +164,7 @@ class BrokerServer:
         try:
             port = await exposition.start(host, port)
         except OSError as error:
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            address = join_address(host, port)
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise PortUnavailable(f"cannot listen on {address} for metrics: {reason}", "--metrics-listen") from None
         self._exposition = exposition

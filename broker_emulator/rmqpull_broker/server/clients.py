@@ -149,10 +149,6 @@ class Clients:
             raise UnrecognizedClientType(profile.client_type)
         return profile
 
-    def list_profiles(self) -> list[ClientProfile]:
-        """Lists the clients that sent their settings and have not expired, by client id."""
-        return [self._profiles[client_id][0] for client_id in sorted(self._profiles)]
-
     def list_clients(self) -> list[RegisteredClient]:
         """Lists the clients of both protocols that have not expired, by client id.
 

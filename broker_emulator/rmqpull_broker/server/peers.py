@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerIdsChanged
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.command import RemotingCommand, Serialization
+from rmqpull_proto.remoting.command import ONEWAY, RemotingCommand, Serialization
 from rmqpull_proto.remoting.header_fields import Header
 from rmqpull_proto.remoting.headers import GroupRequestHeader
-
-_ONEWAY = 2
 
 
 class Peer(Protocol):
@@ -43,33 +41,37 @@ class Peer(Protocol):
         """Closes the connection after what is already written."""
 
 
+class _Registered(NamedTuple):
+    peer: Peer
+    client_id: str
+
+
 class Peers:
     """The connections of all registered clients. Clients of ``apache.rocketmq.v2`` have none here."""
 
     def __init__(self) -> None:
-        self._peers: dict[str, Peer] = {}
-        self._client_ids: dict[str, str] = {}
+        self._registered: dict[str, _Registered] = {}
 
     def __len__(self) -> int:
-        return len(self._peers)
+        return len(self._registered)
 
     def add(self, peer: Peer, client_id: str = "") -> None:
         """Keeps the connection of a client that has registered."""
-        self._peers[peer.channel_id] = peer
-        self._client_ids[peer.channel_id] = client_id
+        self._registered[peer.channel_id] = _Registered(peer, client_id)
 
     def remove(self, channel_id: str) -> bool:
         """Forgets a connection that is closed. Returns whether its client had registered."""
-        self._client_ids.pop(channel_id, None)
-        return self._peers.pop(channel_id, None) is not None
+        return self._registered.pop(channel_id, None) is not None
 
     def find_client_id(self, channel_id: str) -> str:
         """Returns the client id of a connection; an empty text if no client has registered there."""
-        return self._client_ids.get(channel_id, "")
+        found = self._registered.get(channel_id)
+        return "" if found is None else found.client_id
 
     def find(self, channel: ClientChannel) -> Peer | None:
         """Returns the connection of a member or a producer; None for a client of another protocol."""
-        return self._peers.get(channel.channel_id)
+        found = self._registered.get(channel.channel_id)
+        return None if found is None else found.peer
 
     def notify(self, changes: Iterable[ConsumerIdsChanged]) -> None:
         """Sends NOTIFY_CONSUMER_IDS_CHANGED to the members of changed groups (rules 3.6)."""
@@ -90,5 +92,5 @@ def make_request(
     code: RequestCode, header: Header, body: bytes | memoryview = b"", *, is_oneway: bool = False
 ) -> RemotingCommand:
     """Makes a request of the broker to a client, with a JSON header, which each client reads."""
-    flag = _ONEWAY if is_oneway else 0
+    flag = ONEWAY if is_oneway else 0
     return RemotingCommand(code, header.to_fields(), body, flag=flag, serialization=Serialization.JSON)

@@ -15,7 +15,8 @@ from rmqpull_proto.remoting.frames import WireError as WireError
 from rmqpull_proto.remoting.json_dialect import read_json
 
 _RESPONSE = 1
-_ONEWAY = 2
+ONEWAY = 2
+"""The bit in the flag of a request whose sender expects no response."""
 _MARK = struct.Struct(">I")
 _FRAME_START = struct.Struct(">II")
 _FIXED = struct.Struct(">hBhiiI")  # code, language, version, opaque, flag, length of the remark
@@ -61,7 +62,7 @@ class RemotingCommand:
     @property
     def is_oneway(self) -> bool:
         """Whether the sender expects no response."""
-        return bool(self.flag & _ONEWAY)
+        return bool(self.flag & ONEWAY)
 
     def make_response(
         self,

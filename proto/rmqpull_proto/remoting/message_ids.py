@@ -1,4 +1,4 @@
-"""Ids of messages: the broker's, made of a place in its commit log, and the client's (rules 4.9)."""
+"""Ids of messages that a broker gives, made of a place in its commit log (rules 4.9)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from rmqpull_proto.remoting.frames import WireError
 
 _PLACE = struct.Struct(">iq")
 _OFFSET_BYTES = 8
-_UNIQUE = struct.Struct(">HIIH")
 _IP_BYTES = (4, 16)
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
@@ -22,20 +21,6 @@ class OffsetMsgId(NamedTuple):
     host: str
     port: int
     physical_offset: int
-
-
-class UniqKey(NamedTuple):
-    """An id that a client of the remoting protocol gives."""
-
-    host: str
-    pid: int
-    """The low 16 bits of the process id."""
-    loader_hash: int
-    """In Java the hash of a class loader, 32 bits: it tells clients in one process from each other."""
-    month_ms: int
-    """Milliseconds since the start of the client's month, 32 bits."""
-    counter: int
-    """A counter of 16 bits."""
 
 
 def make_offset_msg_id(host: str, port: int, physical_offset: int) -> str:
@@ -59,21 +44,6 @@ def parse_offset_msg_id(msg_id: str) -> OffsetMsgId:
         raise WireError(f"{msg_id[:80]!r} is no message id of a broker: expected 32 or 56 hexadecimal digits")
     address = raw[: -_PLACE.size]
     return OffsetMsgId(str(ip_address(address)), *_PLACE.unpack_from(raw, len(address)))
-
-
-def make_uniq_key(host: str, pid: int, loader_hash: int, month_ms: int, counter: int) -> str:
-    """Returns an id as Apache's clients make it. Numbers are cut to their size, see ``UniqKey``."""
-    numbers = _UNIQUE.pack(pid & 0xFFFF, loader_hash & 0xFFFFFFFF, month_ms & 0xFFFFFFFF, counter & 0xFFFF)
-    return (_pack_address(host) + numbers).hex().upper()
-
-
-def parse_uniq_key(msg_id: str) -> UniqKey | None:
-    """Reads an id that a client of the remoting protocol gave; None for a text of another form, as of gRPC clients."""
-    raw = _read_hex(msg_id, _UNIQUE.size)
-    if raw is None:
-        return None
-    address = raw[: -_UNIQUE.size]
-    return UniqKey(str(ip_address(address)), *_UNIQUE.unpack_from(raw, len(address)))
 
 
 @lru_cache(maxsize=256)

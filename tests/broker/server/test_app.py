@@ -69,7 +69,7 @@ def test_silent_clients_expire_by_the_brokers_clock() -> None:
     async def story(broker: BrokerServer) -> None:
         broker.clients.introduce(PRODUCER, [])
         await broker.clock_mover.advance(130_000)
-        assert broker.clients.list_profiles() == []
+        assert broker.clients.list_clients() == []
 
     play(story)
 

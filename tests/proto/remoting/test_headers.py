@@ -12,16 +12,13 @@ from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.header_fields import Header, Int, Long
 from rmqpull_proto.remoting.headers import (
-    REQUEST_HEADERS,
-    RESPONSE_HEADERS,
     CreateTopicRequestHeader,
     OffsetResponseHeader,
     PullMessageRequestHeader,
     SearchOffsetRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
     UnregisterClientRequestHeader,
 )
+from tests.harness.header_tables import REQUEST_HEADERS, RESPONSE_HEADERS
 
 HEADERS = sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda header: header.__name__)
 VALUES: dict[object, st.SearchStrategy[Any]] = {
@@ -102,44 +99,6 @@ def test_a_number_may_be_a_member_of_an_enum() -> None:
 
 def test_names_that_do_not_follow_the_rule() -> None:
     assert UnregisterClientRequestHeader(client_id="c").to_fields() == {"clientID": "c"}
-
-
-def test_a_send_of_version_2_has_letters() -> None:
-    values: dict[str, Any] = {
-        "producer_group": "P",
-        "topic": "T",
-        "default_topic": "TBW102",
-        "default_topic_queue_nums": 4,
-        "queue_id": 3,
-        "sys_flag": 0,
-        "born_timestamp": 5,
-        "flag": 6,
-        "properties": "p",
-        "reconsume_times": 7,
-        "unit_mode": False,
-        "max_reconsume_times": 8,
-        "batch": True,
-        "bname": "broker-a",
-    }
-    letters = SendMessageRequestHeaderV2(**values).to_fields()
-    assert dict(sorted(letters.items())) == {
-        "a": "P",
-        "b": "T",
-        "c": "TBW102",
-        "d": "4",
-        "e": "3",
-        "f": "0",
-        "g": "5",
-        "h": "6",
-        "i": "p",
-        "j": "7",
-        "k": "false",
-        "l": "8",
-        "m": "true",
-        "n": "broker-a",
-    }
-    names = SendMessageRequestHeader(**values).to_fields()
-    assert (names["producerGroup"], names["batch"], names["bname"]) == ("P", "true", "broker-a")
 
 
 def test_what_is_optional() -> None:

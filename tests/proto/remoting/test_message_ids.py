@@ -1,4 +1,4 @@
-"""Ids of brokers and of clients."""
+"""Ids of messages that brokers give."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from hypothesis import strategies as st
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.message_ids import (
     OffsetMsgId,
-    UniqKey,
     make_offset_msg_id,
     make_offset_msg_ids,
-    make_uniq_key,
     parse_offset_msg_id,
-    parse_uniq_key,
 )
 
 HOSTS = st.ip_addresses().filter(lambda address: not getattr(address, "ipv4_mapped", None)).map(str)
-SHORTS, INTS = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 
 
 def test_known_ids_of_brokers() -> None:
@@ -37,28 +33,14 @@ def test_an_ipv4_address_in_the_form_of_ipv6_is_the_former() -> None:
     assert make_offset_msg_id("::ffff:127.0.0.1", 10911, 0) == make_offset_msg_id("127.0.0.1", 10911, 0)
 
 
-def test_known_ids_of_clients() -> None:
-    assert (
-        make_uniq_key("10.0.0.5", 0x12345, 0x18B4AAC2, 0x0102, 0x10003)
-        == "0A000005" + "2345" + "18B4AAC2" + "00000102" + "0003"
-    )
-
-
 @given(HOSTS, st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_an_id_of_a_broker_survives(host: str, port: int, offset: int) -> None:
     msg_id = make_offset_msg_id(host, port, offset)
     assert parse_offset_msg_id(msg_id) == parse_offset_msg_id(msg_id.lower()) == OffsetMsgId(host, port, offset)
 
 
-@given(HOSTS, SHORTS, INTS, INTS, SHORTS)
-def test_an_id_of_a_client_survives(host: str, pid: int, loader_hash: int, month_ms: int, counter: int) -> None:
-    key = UniqKey(host, pid, loader_hash, month_ms, counter)
-    assert parse_uniq_key(make_uniq_key(*key)) == key
-
-
 @pytest.mark.parametrize("text", ["", "0156F7E71C361B21BC024CCDBE00000000", "Z" * 32, "7F 00" * 6 + "7F", "٣" * 32])
 def test_other_texts_are_no_ids(text: str) -> None:
-    assert parse_uniq_key(text) is None
     with pytest.raises(WireError, match="is no message id of a broker: expected 32 or 56 hexadecimal digits"):
         parse_offset_msg_id(text)
 
@@ -68,5 +50,3 @@ def test_what_does_not_fit_is_refused() -> None:
         make_offset_msg_id("broker-a", 1, 0)
     with pytest.raises(WireError, match="port 2147483648 or physical offset 0 does not fit"):
         make_offset_msg_id("127.0.0.1", 2**31, 0)
-    with pytest.raises(WireError, match="no IPv4 or IPv6 address"):
-        make_uniq_key("", 0, 0, 0, 0)

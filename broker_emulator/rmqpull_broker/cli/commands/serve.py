@@ -18,6 +18,7 @@ from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
 from rmqpull_broker.lean import allow_many_connections, share_one_heap
+from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_proto.large_messages import reuse_memory
 
 
@@ -88,7 +89,6 @@ def _run(config: BrokerConfig) -> None:
     allow_many_connections()
     # Imported here, so that the error for a wrong flag does not wait for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
-    from rmqpull_broker.server.grpc.connections import PortUnavailable
     from rmqpull_broker.server.observability.logs import set_up_logs
     from rmqpull_broker.store.log.segments import CorruptLog
 
@@ -163,14 +163,10 @@ def _print_ready(config: BrokerConfig, port: int, remoting: list[str], metrics_p
     others = f" remoting={','.join(remoting)}" if remoting else ""
     metrics = ""
     if config.metrics_listen is not None and metrics_port is not None:
-        metrics = f" metrics={_address(config.metrics_listen.host, metrics_port)}"
+        metrics = f" metrics={join_address(config.metrics_listen.host, metrics_port)}"
     try:
-        click.echo(f"ready endpoints={_address(config.listen.host, port)} pid={os.getpid()}{others}{metrics}")
+        click.echo(f"ready endpoints={join_address(config.listen.host, port)} pid={os.getpid()}{others}{metrics}")
     except OSError as error:
         # The buffered text must go somewhere, or Python reports a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"cannot write the ready line to standard output: {error.strerror}")
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -18,9 +18,6 @@ from rmqpull_broker.core.errors import (
     ConsumerGroupNotFound,
     Forbidden,
     ForbiddenType,
-    InternalError,
-    NotLeaderForQueue,
-    TooManyRequests,
     TopicNotFound,
 )
 from rmqpull_broker.core.model import PERM_READ
@@ -125,14 +122,6 @@ def _check_topic_permission(check: PullCheck) -> None:
         raise Forbidden(f"the topic[{check.topic.name}] pulling message is forbidden", ForbiddenType.TOPIC)
 
 
-def _check_leader(check: PullCheck) -> None:
-    _, broker, queue_id = check.request.queue
-    if not check.context.leads_queue:
-        raise NotLeaderForQueue(
-            f"{check.topic.name}-{queue_id} cannot find mapping item in request process of current broker {broker}"
-        )
-
-
 def _check_queue(check: PullCheck) -> None:
     """Sets the compensation, too: from this check on, Apache's broker knows how the group consumes."""
     request, queue = check.request, check.request.queue
@@ -149,27 +138,12 @@ def _check_queue(check: PullCheck) -> None:
     check.compensation = Compensation(request.group, consume_type, message_model)
 
 
-# --- data, resets and store ------------------------------------------------------------------------------------------
-
-
-def _check_cold_data(check: PullCheck) -> None:
-    if check.context.reads_cold_data:
-        raise TooManyRequests("This consumer group is reading cold data. It has been flow control")
+# --- resets -----------------------------------------------------------------------------------------------------------
 
 
 def _answer_reset(check: PullCheck) -> None:
     if check.draft.properties.use_server_side_reset_offset:
         check.reset_offset = answer_reset(check.draft, check.request.group, check.request.queue)
-
-
-def _answer_broadcast_offset(check: PullCheck) -> None:
-    if check.reset_offset is None and check.context.broadcast_offset >= 0:
-        check.reset_offset = check.context.broadcast_offset
-
-
-def _check_store(check: PullCheck) -> None:
-    if check.reset_offset is None and not check.context.is_store_readable:
-        raise InternalError("store getMessage return null")
 
 
 CHECKS: dict[str, Callable[[PullCheck], None]] = {
@@ -179,22 +153,21 @@ CHECKS: dict[str, Callable[[PullCheck], None]] = {
     "4": _check_group_permission,
     "5": _check_topic,
     "6": _check_topic_permission,
-    "7": _check_leader,
     "8": _check_queue,
     "9a": subscription_checks.build_subscription,
     "9b": subscription_checks.check_members,
     "10": subscription_checks.check_broadcasting,
-    "11": subscription_checks.check_topic_not_forbidden,
     "12": subscription_checks.check_subscription,
     "13": subscription_checks.check_subscription_version,
     "14": subscription_checks.check_filter,
     "15": subscription_checks.check_filter_version,
     "16": subscription_checks.check_filter_type,
     "17": subscription_checks.check_registration,
-    "18": _check_cold_data,
     "19": _answer_reset,
-    "20": _answer_broadcast_offset,
-    "21": _check_store,
 }
-"""The checks by their row in rules 3.1. Row 0 is about slaves, which do not exist here."""
+"""The checks by their row in rules 3.1.
+
+The rows 0, 7, 11, 18, 20 and 21 are missing. They are about slaves, static topics, groups that are forbidden for a
+topic, cold data, offsets of broadcasting groups on a broker, and stores that cannot be read, which do not exist here.
+"""
 FIRST_ROW_OF_TOPIC = "5"

@@ -36,9 +36,6 @@ class TransferLimits:
 
 IN_MEMORY = TransferLimits(32, 262_144)
 """maxTransferCountOnMessageInMemory, maxTransferBytesOnMessageInMemory."""
-IN_DISK = TransferLimits(8, 65_536)
-"""maxTransferCountOnMessageInDisk, maxTransferBytesOnMessageInDisk: for messages that are not in the
-last part of the commit log, which is accessMessageInMemoryMaxRatio, 40 %, of the machine's memory."""
 
 
 @dataclass(frozen=True)

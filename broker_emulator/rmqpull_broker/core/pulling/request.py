@@ -90,19 +90,9 @@ class PullRequest:
 
 @dataclass(frozen=True)
 class PullContext:
-    """The condition of the broker that gets a pull. Every broker here has the defaults.
-
-    Some fields belong to features that are not supported. They exist so that every response of RocketMQ is possible:
-    static topics (``leads_queue``), UPDATE_GROUP_FORBIDDEN (``is_topic_forbidden``), cold-data control, and offsets of
-    broadcasting groups on the broker (``broadcast_offset``, -1 for none).
-    """
+    """What the texts of refusals tell of the broker that gets a pull."""
 
     broker_ip: str = "127.0.0.1"
-    leads_queue: bool = True
-    is_topic_forbidden: bool = False
-    reads_cold_data: bool = False
-    broadcast_offset: int = -1
-    is_store_readable: bool = True
 
 
 DEFAULT_CONTEXT = PullContext()

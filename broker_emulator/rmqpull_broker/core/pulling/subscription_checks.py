@@ -73,15 +73,6 @@ def check_broadcasting(check: PullCheck) -> None:
         )
 
 
-def check_topic_not_forbidden(check: PullCheck) -> None:
-    """Row 11."""
-    if check.uses_registry and check.context.is_topic_forbidden:
-        raise Forbidden(
-            f"the consumer group[{check.group.name}] is forbidden for topic[{check.topic.name}]",
-            ForbiddenType.SUBSCRIPTION,
-        )
-
-
 def check_subscription(check: PullCheck) -> None:
     """Row 12: the group subscribes to the topic."""
     if not check.uses_registry:

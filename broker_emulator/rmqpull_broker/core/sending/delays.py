@@ -85,7 +85,7 @@ def make_delayed_message(
     if len(draft.state.delayed) >= PENDING_MAX:
         # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL gets SYSTEM_ERROR (rules 3.10.1).
         raise InternalError(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
-    real = {"REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id), DUE_MS: str(due_ms)}
+    real = {names.REAL_TOPIC: queue.topic, names.REAL_QUEUE_ID: str(queue.queue_id), DUE_MS: str(due_ms)}
     return wait_queue, replace(message, system_properties={**message.system_properties, **real})
 
 
@@ -203,7 +203,7 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
 def find_real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
     """Returns the target queue of a waiting message, on the broker on which it waits."""
     properties = message.system_properties
-    return MessageQueue(properties["REAL_TOPIC"], wait_queue.broker_name, int(properties["REAL_QID"]))
+    return MessageQueue(properties[names.REAL_TOPIC], wait_queue.broker_name, int(properties[names.REAL_QUEUE_ID]))
 
 
 def _restore_message(wait_queue: MessageQueue, stored: StoredMessage, now_ms: int) -> Message:

@@ -34,7 +34,13 @@ from rmqpull_broker.core.state.pending import (
     parse_immunity_seconds,
     read_waiting,
 )
-from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, TRANSACTION_CHECK_TIMES, TRANSACTION_ID
+from rmqpull_proto.remoting.properties import (
+    CHECK_IMMUNITY_TIME,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TRANSACTION_CHECK_TIMES,
+    TRANSACTION_ID,
+)
 
 CHECKS_MAX = 1_000
 """Half messages that one command checks. The next command checks the others."""
@@ -100,8 +106,8 @@ def make_half_message(draft: Draft, queue: MessageQueue, message: Message) -> tu
         raise TooManyRequests(f"{PENDING_MAX} half messages wait for their producers already, the max")
     real = {
         "TRAN_MSG": "true",
-        "REAL_TOPIC": queue.topic,
-        "REAL_QID": str(queue.queue_id),
+        REAL_TOPIC: queue.topic,
+        REAL_QUEUE_ID: str(queue.queue_id),
         TRANSACTION_ID: message.msg_id,
     }
     waiting = replace(message, system_properties={**message.system_properties, **real})

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
+from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 
 STREAMS_PER_CONNECTION_MAX = 20_000
@@ -50,17 +51,9 @@ OPTIONS = (
 _REASONS = {errno.EADDRINUSE: "the port is in use", errno.EADDRNOTAVAIL: "the address is not this machine's"}
 
 
-class PortUnavailable(Exception):
-    """The broker cannot listen on an address. The text names the address and the reason; ``setting`` is its flag."""
-
-    def __init__(self, message: str, setting: str = "--listen") -> None:
-        super().__init__(message)
-        self.setting = setting
-
-
 def listen(server: grpc.aio.Server, host: str, port: int) -> int:
     """Binds a gRPC server. Returns the port, a free one when ``port`` is 0. Raises PortUnavailable."""
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = join_address(host, port)
     _check_port(address, host, port)
     try:
         return server.add_insecure_port(address)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
+from rmqpull_broker.server.wire.addresses import join_address
 from rmqpull_proto.remoting.codes import LanguageCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command, encode_command
 from rmqpull_proto.remoting.frames import PREFIX_BYTES, read_frame_bytes
@@ -70,7 +71,7 @@ class RemotingConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_PAUSE)
         host, port, *_ = self._transport.get_extra_info("peername") or ("", 0)
-        self.remote_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.remote_address = join_address(host, port)
         self.active_ms = self._connections.passing_ms()
         channel_id = self._connections.add(self)
         if channel_id is None:

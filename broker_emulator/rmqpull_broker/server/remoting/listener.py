@@ -18,13 +18,13 @@ from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.core.pulling.standing_verdicts import StandingVerdicts
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, Timer
-from rmqpull_broker.server.grpc.connections import PortUnavailable
 from rmqpull_broker.server.remoting.acceptor import Acceptor
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
 from rmqpull_broker.server.runtime.service import Service
+from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 
 CONNECTIONS_MAX = 20_000
 IDLE_MS_MAX = 120_000
@@ -155,7 +155,7 @@ class RemotingListener:
 
 def _bind(host: str, port: int) -> socket.socket:
     """Returns a socket that is bound to an address. Raises PortUnavailable."""
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = join_address(host, port)
     bound = None
     try:
         family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

@@ -10,7 +10,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.peers import make_request
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.headers import CheckTransactionStateRequestHeader
+from rmqpull_proto.remoting.sending_headers import CheckTransactionStateRequestHeader
 
 
 def make_check(state: BrokerState, check: TransactionCheck) -> RemotingCommand:

@@ -12,15 +12,12 @@ from rmqpull_broker.core.pulling.standing_verdicts import StandingVerdicts
 from rmqpull_broker.server.peers import Peer
 from rmqpull_broker.server.runtime.name_server import NameServer
 from rmqpull_broker.server.runtime.service import Service
+from rmqpull_broker.server.wire.addresses import join_address
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.header_fields import Header
 
 _H = TypeVar("_H", bound=Header)
-
-
-def _join(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +35,12 @@ class Site:
     @property
     def address(self) -> str:
         """``host:port``, with an IPv6 host in brackets."""
-        return _join(self.host, self.port)
+        return join_address(self.host, self.port)
 
     @property
     def store_host(self) -> str:
         """``ip:port``: the address that its messages have."""
-        return _join(self.ip, self.port)
+        return join_address(self.ip, self.port)
 
 
 @dataclass(slots=True)

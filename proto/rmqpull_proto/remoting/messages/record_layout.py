@@ -20,7 +20,6 @@ PROPERTIES_BYTES_MAX = 0x7FFF
 # Where the fields of a record begin, with IPv4 hosts. Fields behind an IPv6 host begin 12 bytes later.
 MAGIC_AT = 4
 BODY_CRC_AT = 8
-QUEUE_ID_AT = 12
 FLAG_AT = 16
 QUEUE_OFFSET_AT = 20
 PHYSICAL_OFFSET_AT = 28
@@ -30,8 +29,6 @@ BORN_HOST_AT = 48
 STORE_TIMESTAMP_AT = 56
 STORE_HOST_AT = 64
 RECONSUME_TIMES_AT = 72
-PREPARED_OFFSET_AT = 76
-BODY_LENGTH_AT = 84
 HEAD_BYTES = 88
 """The bytes before the body, with IPv4 hosts."""
 RECORD_BYTES_MIN = 91

@@ -173,10 +173,6 @@ def test_with_client_side_resets_no_pull_gets_one() -> None:
     assert (verdict.reset_offset, facts) == (None, [])
 
 
-def test_a_reset_comes_before_progress_that_the_broker_keeps_for_broadcasting() -> None:
-    assert PullCheckHarness(reset_to=3, broadcast_offset=5).pull()[0].reset_offset == 3
-
-
 @pytest.mark.parametrize("is_first_run", [True, False])
 @pytest.mark.parametrize("bit", [PullSysFlag.COMMIT_OFFSET, PullSysFlag.NONE])
 def test_a_pull_commits_in_its_first_run_when_it_says_so(bit: PullSysFlag, is_first_run: bool) -> None:

@@ -13,8 +13,6 @@ from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling import message_pull
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.message_pull import (
-    IN_DISK,
-    IN_MEMORY,
     Pulled,
     TransferLimits,
     check_offset,
@@ -191,26 +189,6 @@ def test_a_pull_reads_over_the_borders_of_chunks(core: CoreHarness) -> None:
     assert (offsets(pulled), pulled.next_offset) == (list(range(1, 26)), 26)
     pulled = pull(core, 1, batch_size=1, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([20], 21)
-
-
-@pytest.mark.parametrize(
-    ("limits", "sizes", "count"),
-    [
-        (IN_MEMORY, [KIB] * 40, 32),
-        (IN_DISK, [KIB] * 40, 8),
-        (IN_DISK, [64 * KIB, KIB], 1),
-        (IN_DISK, [63 * KIB, KIB, KIB], 2),
-        (IN_DISK, [63 * KIB, KIB + 1], 1),
-        (IN_DISK, [300 * KIB, KIB], 1),
-    ],
-)
-def test_messages_that_lie_far_back_come_in_smaller_batches(
-    core: CoreHarness, limits: TransferLimits, sizes: list[int], count: int
-) -> None:
-    core.topic()
-    fill_records(core, sizes)
-    pulled = pull_messages(core.state, core.queue(), 0, 1_000, EVERYTHING, limits)
-    assert offsets(pulled) == list(range(count))
 
 
 @pytest.mark.parametrize(

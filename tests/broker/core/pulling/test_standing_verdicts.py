@@ -107,9 +107,7 @@ def test_a_verdict_falls_after_a_minute_so_that_the_registry_remembers_the_group
     assert keep(broker).find(("pull",), broker.now_ms + STANDING_MS_MAX) is None
 
 
-@pytest.mark.parametrize(
-    "settings", [{"topic_exists": False}, {"reset_to": 3}, {"reject_pull_consumer": True}, {"broadcast_offset": 5}]
-)
+@pytest.mark.parametrize("settings", [{"topic_exists": False}, {"reset_to": 3}, {"reject_pull_consumer": True}])
 def test_a_verdict_on_one_pull_only_is_not_kept(settings: dict[str, Any]) -> None:
     broker = PullCheckHarness(**settings)
     assert keep(broker).find(("pull",), broker.now_ms) is None

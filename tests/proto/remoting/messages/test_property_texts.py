@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_proto.columns import PUBLISH_SCHEMA, PULLABLE_SCHEMA
-from rmqpull_proto.remoting.message_ids import UniqKey, parse_uniq_key
 from rmqpull_proto.remoting.messages.property_texts import encode_property_texts, make_unique_keys
 from rmqpull_proto.remoting.properties import decode_properties
+from tests.harness.uniq_keys import UniqKey, parse_uniq_key
 
 
 def make_rows(**columns: list[Any]) -> pa.RecordBatch:

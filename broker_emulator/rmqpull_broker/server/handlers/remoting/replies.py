@@ -18,13 +18,13 @@ from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, 
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.headers import (
+from rmqpull_proto.remoting.message_ids import make_offset_msg_id
+from rmqpull_proto.remoting.sending_headers import (
     ReplyMessageRequestHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id
 
 PUSH_WITHIN_MS = 10_000
 

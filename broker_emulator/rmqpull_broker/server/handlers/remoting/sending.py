@@ -28,14 +28,14 @@ from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, 
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.headers import (
+from rmqpull_proto.remoting.message_ids import make_offset_msg_id, make_offset_msg_ids
+from rmqpull_proto.remoting.sending_headers import (
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id, make_offset_msg_ids
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, 
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.headers import EndTransactionRequestHeader
+from rmqpull_proto.remoting.sending_headers import EndTransactionRequestHeader
 
 _RESOLUTIONS = {0: Resolution.UNKNOWN, 8: Resolution.COMMIT, 12: Resolution.ROLLBACK}
 """By the bits of a system flag."""

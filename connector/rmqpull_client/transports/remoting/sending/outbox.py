@@ -152,11 +152,6 @@ class Outbox:
         else:
             self._ordered.setdefault(request.ordered_queue, deque()).append(request)
 
-    @property
-    def is_in_flight(self) -> bool:
-        """Whether a response is awaited."""
-        return bool(self._in_flight)
-
     def take_ready(self, now_s: float) -> Iterator[SendRequest]:
         """Yields the requests that go out now, each with its queue. They are in flight from then on."""
         self._end_pauses(now_s)

@@ -30,8 +30,8 @@ from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.headers import SendMessageRequestHeaderV2
 from rmqpull_proto.remoting.routes import read_topic_attributes
+from rmqpull_proto.remoting.sending_headers import SendMessageRequestHeaderV2
 
 TOPICS_PER_CALL_MAX = 1_000
 

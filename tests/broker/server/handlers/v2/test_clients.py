@@ -74,7 +74,7 @@ def test_a_client_that_terminates_during_its_heartbeat_stays_removed() -> None:
         handlers.clients.terminate("tester", None)
         with pytest.raises(UnrecognizedClientType):
             await beating
-        assert handlers.clients.list_profiles() == []
+        assert handlers.clients.list_clients() == []
 
     asyncio.run(story())
 

@@ -14,8 +14,8 @@ from rmqpull_client.transports.remoting.sending.outgoing import (
     make_property_texts,
 )
 from rmqpull_proto.columns import PUBLISH_SCHEMA
-from rmqpull_proto.remoting.message_ids import parse_uniq_key
 from rmqpull_proto.remoting.properties import decode_properties
+from tests.harness.uniq_keys import parse_uniq_key
 
 NOW_MS = 1_772_366_400_000
 HOUR_MS = 3_600_000
@@ -102,10 +102,7 @@ def test_ids_have_the_form_of_apaches_clients_and_do_not_repeat() -> None:
     taken = [text for count in (3, 70_000, 5) for text in ids.take(count, NOW_MS).to_pylist()]
     assert len(set(taken)) == len(taken)
     first, last = parse_uniq_key(taken[0]), parse_uniq_key(taken[-1])
-    assert first is not None
-    assert last is not None
     assert (first.host, first.pid, first.counter) == ("10.1.2.3", 0x2345, 0)
     assert (last.loader_hash, last.month_ms, last.counter) == (first.loader_hash, first.month_ms + 1, 70_007 - 65_536)
     later = parse_uniq_key(ids.take(1, NOW_MS + 1_000)[0].as_py())
-    assert later is not None
     assert (later.month_ms, later.counter) == (first.month_ms + 1_000, 0)

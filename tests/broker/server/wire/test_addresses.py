@@ -1,0 +1,15 @@
+"""Addresses as texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.server.wire.addresses import join_address
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "text"),
+    [("127.0.0.1", 8081, "127.0.0.1:8081"), ("broker", 0, "broker:0"), ("::1", 8081, "[::1]:8081")],
+)
+def test_an_ipv6_host_gets_brackets(host: str, port: int, text: str) -> None:
+    assert join_address(host, port) == text
