@@ -3,7 +3,8 @@
 BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
 │   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime, IllegalDeliveryTime,
-│   IllegalOffset, IllegalResetOffset, NothingToReset, InvalidTransactionId, MessagePropertyConflictWithType,
+│   IllegalOffset, IllegalResetOffset, NothingToReset, IllegalInvisibleTime, InvalidReceiptHandle,
+│   InvalidTransactionId, MessagePropertyConflictWithType,
 │   MessageCorrupted, ClientIdRequired, UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty,
 │   MessageBodyTooLarge, MessagePropertiesTooLarge                        the caller must change the request
 ├── Forbidden, FilterNotSupported                                         a permission or a property forbids it
@@ -114,6 +115,14 @@ class NothingToReset(BrokerError):
     """A reset names a topic without queues."""
 
     code = "BAD_REQUEST"
+
+
+class IllegalInvisibleTime(BrokerError):
+    """An invisible time is too short or too long."""
+
+
+class InvalidReceiptHandle(BrokerError):
+    """A receipt handle cannot be read, or its time is over."""
 
 
 class IllegalDeliveryTime(BrokerError):

@@ -63,26 +63,14 @@ def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], Unstor
     Leaves out those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is
     pending. Leaves out those, too, whose stored offset is another one now: somebody has set it, and waited for that.
     """
-    changed = _list_drafted(draft)
     by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
     for (group, queue), (offset, replaces) in offsets.items():
         exists = draft.find_group(group) is not None and draft.find_topic(queue.topic) is not None
-        now = changed.get((group, queue), draft.state.consumer_offsets.get((group, queue), NO_OFFSET))
-        if exists and now == replaces and draft.find_reset(group, queue) is None:
+        now = draft.find_consumer_offset(group, queue)
+        if exists and (NO_OFFSET if now is None else now) == replaces and draft.find_reset(group, queue) is None:
             by_group.setdefault(group, []).append((queue, offset))
     for group, of_group in by_group.items():
         draft.add(OffsetsCommitted(group, tuple(of_group)))
-
-
-def _list_drafted(draft: Draft) -> dict[tuple[str, MessageQueue], int]:
-    """Returns the offsets that earlier commands of the draft set."""
-    return {
-        (fact.group, queue): offset
-        for facts in draft.fact_batches
-        for fact in facts
-        if isinstance(fact, (OffsetsCommitted, OffsetsReset))
-        for queue, offset in fact.offsets
-    }
 
 
 def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
+from rmqpull_broker.core.errors import OffsetNotFound
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import (
@@ -17,6 +16,9 @@ from rmqpull_broker.core.state.facts import (
     LostRange,
     OffsetsCommitted,
     OffsetsReset,
+    PopEnded,
+    Popped,
+    PoppedInOrder,
     QueuesTrimmed,
     ResetsAnswered,
     RowsLost,
@@ -41,38 +43,14 @@ from rmqpull_broker.core.state.pending import (
     read_due_ms,
 )
 from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
+from rmqpull_broker.core.state.popped import PoppedMessages
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.core.state.timetable import DelayedMessages
+from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 
 LOST_RANGES_MAX = 100_000
 """Reports of lost rows that are kept. Above it, the oldest are forgotten."""
-
-
-class TopicsAndGroups(abc.ABC):
-    """Topics and groups by name: as they are, or as they will be after the commands of a draft."""
-
-    @abc.abstractmethod
-    def find_topic(self, name: str) -> TopicConfig | None:
-        """Returns the topic of that name, system topics included, or None."""
-
-    @abc.abstractmethod
-    def find_group(self, name: str) -> GroupConfig | None:
-        """Returns the group of that name, or None."""
-
-    def require_topic(self, name: str) -> TopicConfig:
-        """Returns the topic of that name. Raises TopicNotFound."""
-        topic = self.find_topic(name)
-        if topic is None:
-            raise TopicNotFound(f"topic[{name}] not exist, apply first please!")
-        return topic
-
-    def require_group(self, name: str) -> GroupConfig:
-        """Returns the group of that name. Raises ConsumerGroupNotFound."""
-        group = self.find_group(name)
-        if group is None:
-            raise ConsumerGroupNotFound(f"Group {name} not exist!")
-        return group
 
 
 class BrokerState(TopicsAndGroups):
@@ -101,6 +79,7 @@ class BrokerState(TopicsAndGroups):
         self.resets: dict[tuple[str, MessageQueue], int] = {}
         self.delayed = DelayedMessages()
         self.halves = PendingMessages()
+        self.popped = PoppedMessages()
         self.stages = Stages()
         self.physical_offsets = PhysicalOffsets(
             self.find_topic, lambda: [*self.system_topics.values(), *self.topics.values()]
@@ -139,6 +118,7 @@ class BrokerState(TopicsAndGroups):
                 del self.groups[name]
                 self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[0] != name}
                 self.resets = {key: at for key, at in self.resets.items() if key[0] != name}
+                self.popped.drop_group(name)
             case TopicPut(topic):
                 self.topics[topic.name] = topic
             case TopicDeleted(name):
@@ -156,6 +136,8 @@ class BrokerState(TopicsAndGroups):
                 self.delayed.restore(fact)
             case StillReset(group, offsets):
                 self._add_resets(group, offsets)
+            case Popped() | PopEnded() | PoppedInOrder():
+                self.popped.apply(fact)
             case RowsLost():
                 self._add_lost_rows(fact)
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
@@ -185,6 +167,7 @@ class BrokerState(TopicsAndGroups):
         """Keeps pending resets, as Apache's broker does (rules 6.1, 3.5.4)."""
         del self.topics[name]
         self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
+        self.popped.drop_topic(name)
 
     def _add_lost_rows(self, fact: RowsLost) -> None:
         self._lost.update({(fact.query_id, fact.batch_id, lost): None for lost in fact.ranges})
@@ -292,7 +275,7 @@ class BrokerState(TopicsAndGroups):
         facts += [GroupPut(group) for group in self.groups.values()]
         facts += [OffsetsCommitted(group, offsets) for group, offsets in _by_group(self.consumer_offsets)]
         facts += [StillReset(group, offsets) for group, offsets in _by_group(self.resets)]
-        facts += [*self.delayed.to_facts(), *self.halves.to_facts()]
+        facts += [*self.delayed.to_facts(), *self.halves.to_facts(), *self.popped.to_facts()]
         facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
         facts += self.stages.to_facts()
         return facts

@@ -8,17 +8,22 @@ draft is discarded and no offset is used up. The commands themselves are functio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state.broker_state import BrokerState, TopicsAndGroups
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
     GroupPut,
+    OffsetsCommitted,
     OffsetsReset,
+    PopEnded,
+    PoppedInOrder,
     ResetsAnswered,
     RowsStored,
     StagedCallStored,
@@ -32,6 +37,7 @@ from rmqpull_broker.core.state.facts import (
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
 from rmqpull_broker.core.state.stages import CommittedTransaction, Stage
+from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 
 
 class Draft(TopicsAndGroups):
@@ -44,6 +50,11 @@ class Draft(TopicsAndGroups):
         self._topics: dict[str, TopicConfig | None] = {}
         self._groups: dict[str, GroupConfig | None] = {}
         self._resets: dict[tuple[str, MessageQueue], int | None] = {}
+        self._consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
+        # (group, queue, offset, time of the pop): no longer in flight.
+        self._pops_ended: set[tuple[str, MessageQueue, int, int]] = set()
+        self._in_order: dict[tuple[str, MessageQueue], PoppedInOrder] = {}
+        self._deleted_groups: set[str] = set()
         self._emptied_topics: set[str] = set()
         self._no_longer_pending: set[StoredAt] = set()
         self._halves: dict[str, list[tuple[StoredAt, StoredMessage]]] = {}
@@ -100,10 +111,19 @@ class Draft(TopicsAndGroups):
                 self._groups[group.name] = group
             case GroupDeleted(name):
                 self._groups[name] = None
+                self._deleted_groups.add(name)
+                self._forget_progress(lambda group, queue: group == name)
                 pending = (*self._resets, *self.state.resets)
                 self._resets.update({key: None for key in pending if key[0] == name})
+            case OffsetsCommitted(name, offsets):
+                self._consumer_offsets.update({(name, queue): offset for queue, offset in offsets})
             case OffsetsReset(name, offsets):
                 self._resets.update({(name, queue): offset for queue, offset in offsets})
+                self._consumer_offsets.update({(name, queue): offset for queue, offset in offsets})
+            case PopEnded(name, queue, queue_offsets, pop_time_ms):
+                self._pops_ended.update((name, queue, offset, pop_time_ms) for offset in queue_offsets)
+            case PoppedInOrder(name, queue):
+                self._in_order[name, queue] = fact
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
@@ -129,6 +149,12 @@ class Draft(TopicsAndGroups):
     def _empty_topic(self, topic: str) -> None:
         self._emptied_topics.add(topic)
         self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != topic}
+        self._forget_progress(lambda group, queue: queue.topic == topic)
+
+    def _forget_progress(self, is_gone: Callable[[str, MessageQueue], bool]) -> None:
+        gone = [key for key in (*self._consumer_offsets, *self.state.consumer_offsets) if is_gone(*key)]
+        self._consumer_offsets.update(dict.fromkeys(gone, -1))
+        self._in_order = {key: batch for key, batch in self._in_order.items() if not is_gone(*key)}
 
     # --- the state after the commands of this draft --------------------------------------------------------------
 
@@ -144,6 +170,27 @@ class Draft(TopicsAndGroups):
         """Returns the offset that the group's next pull of this queue is reset to, or None."""
         key = group, queue
         return self._resets[key] if key in self._resets else self.state.resets.get(key)
+
+    def find_consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Returns the group's consumer offset on a queue; None if it has none."""
+        key = group, queue
+        offset = self._consumer_offsets.get(key, self.state.consumer_offsets.get(key, -1))
+        return None if offset < 0 else offset
+
+    def is_in_flight(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> bool:
+        """Whether a message that a group got at this time is neither acknowledged nor stored again."""
+        has_ended = (group, queue, offset, pop_time_ms) in self._pops_ended
+        if has_ended or group in self._deleted_groups or queue.topic in self._emptied_topics:
+            return False
+        return self.state.popped.find(group, queue, offset, pop_time_ms) is not None
+
+    def find_in_order(self, group: str, queue: MessageQueue) -> PoppedInOrder | None:
+        """Returns the newest batch that a group got from a queue in order, or None."""
+        if (group, queue) not in self._in_order and (
+            group in self._deleted_groups or queue.topic in self._emptied_topics
+        ):
+            return None
+        return self._in_order.get((group, queue), self.state.popped.find_in_order(group, queue))
 
     def has_ended(self, stored_at: StoredAt) -> bool:
         """Whether an earlier command of this draft has ended the waiting of a message."""

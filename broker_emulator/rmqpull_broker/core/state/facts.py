@@ -6,6 +6,7 @@ always give the same state, so a restart replays the log and needs no other code
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -145,6 +146,54 @@ class StillReset:
 
 
 @dataclass(frozen=True)
+class Popped:
+    """Messages of a queue were delivered to a group, and come again unless it acknowledges them in time (rules 3.17).
+
+    ``offsets`` ascend; neighbours are a ``range``. A change of the invisible time is the end of one delivery and the
+    begin of another. Snapshots have what is still in flight.
+    """
+
+    group: str
+    queue: MessageQueue
+    offsets: Sequence[int]
+    pop_time_ms: int
+    invisible_ms: int
+
+
+@dataclass(frozen=True)
+class PopEnded:
+    """Messages that were delivered at ``pop_time_ms`` are no longer in flight.
+
+    They were acknowledged, stored again, or got another invisible time.
+    """
+
+    group: str
+    queue: MessageQueue
+    offsets: Sequence[int]
+    pop_time_ms: int
+
+
+@dataclass(frozen=True)
+class PoppedInOrder:
+    """The newest batch that a group got from a queue in order: as it was delivered, or after an acknowledgement or a
+    change of the invisible time. It takes the place of the batch before. A batch without messages is none.
+
+    ``consumed_times`` counts the earlier deliveries of each message. ``acknowledged`` has the offsets of acknowledged
+    messages, ``visible_ms`` the times of messages whose invisible time was changed.
+    """
+
+    group: str
+    queue: MessageQueue
+    offsets: tuple[int, ...]
+    pop_time_ms: int
+    invisible_ms: int
+    attempt_id: str = ""
+    consumed_times: tuple[int, ...] = ()
+    acknowledged: tuple[int, ...] = ()
+    visible_ms: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class QueuesTrimmed:
     """Old messages were deleted: the new min offset of each queue."""
 
@@ -249,6 +298,9 @@ Fact = (
     | StillWaiting
     | StillDelayed
     | StillReset
+    | Popped
+    | PopEnded
+    | PoppedInOrder
     | QueuesTrimmed
     | RowsLost
     | CallStaged

@@ -48,6 +48,14 @@ _SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 
+def name_pop_retry_topic(group: str, topic: str) -> str:
+    """Returns the topic of the messages of ``topic`` that a group got and did not acknowledge in time (rules 3.17).
+
+    A message of that topic returns to it.
+    """
+    return topic if topic.startswith(RETRY_PREFIX) else f"{RETRY_PREFIX}{group}_{topic}"
+
+
 def check_topic_name(topic: str) -> None:
     """Raises IllegalTopic, in RocketMQ's words, unless clients may use a topic of this name."""
     check_topic_spelling(topic)

@@ -5,7 +5,7 @@ Configurations are objects by field name, so that later releases can add fields 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -19,6 +19,9 @@ from rmqpull_broker.core.state.facts import (
     LostRange,
     OffsetsCommitted,
     OffsetsReset,
+    PopEnded,
+    Popped,
+    PoppedInOrder,
     QueuesTrimmed,
     ResetsAnswered,
     RowsLost,
@@ -53,6 +56,39 @@ def _topic_from_json(form: dict[str, Any]) -> TopicPut:
 
 def _offsets_from_json(form: Any) -> tuple[tuple[MessageQueue, int], ...]:
     return tuple((MessageQueue(*queue), offset) for queue, offset in form)
+
+
+def _popped_to_json(fact: Popped) -> list[Any]:
+    return [fact.group, fact.queue, _offset_ranges_to_json(fact.offsets), fact.pop_time_ms, fact.invisible_ms]
+
+
+def _popped_from_json(form: Any) -> Popped:
+    group, queue, offsets, pop_time_ms, invisible_ms = form
+    return Popped(group, MessageQueue(*queue), _offset_ranges_from_json(offsets), pop_time_ms, invisible_ms)
+
+
+def _pop_ended_from_json(form: Any) -> PopEnded:
+    group, queue, offsets, pop_time_ms = form
+    return PopEnded(group, MessageQueue(*queue), _offset_ranges_from_json(offsets), pop_time_ms)
+
+
+def _offset_ranges_to_json(offsets: Sequence[int]) -> dict[str, int] | Sequence[int]:
+    """Neighbours, as most deliveries have, are written as their first one and their number."""
+    return {"first": offsets.start, "count": len(offsets)} if isinstance(offsets, range) else offsets
+
+
+def _offset_ranges_from_json(form: Any) -> Sequence[int]:
+    return range(form["first"], form["first"] + form["count"]) if isinstance(form, dict) else tuple(form)
+
+
+def _ordered_to_json(fact: PoppedInOrder) -> dict[str, Any]:
+    return {name: value for name, value in asdict(fact).items() if value not in ("", ())} | {"queue": fact.queue}
+
+
+def _ordered_from_json(form: Any) -> PoppedInOrder:
+    form = {name: tuple(value) if isinstance(value, list) else value for name, value in form.items()}
+    visible = tuple((offset, time_ms) for offset, time_ms in form.get("visible_ms", ()))
+    return PoppedInOrder(**{"offsets": (), **form, "queue": MessageQueue(*form["queue"]), "visible_ms": visible})
 
 
 def _lost_from_json(form: Any) -> RowsLost:
@@ -122,6 +158,14 @@ CODECS = (
     Codec(16, StagesCommitted, _commit_to_json, _commit_from_json),
     Codec(17, StagedCallStored, lambda f: [f.stage_id, f.sequence], lambda j: StagedCallStored(*j)),
     Codec(18, StagesEnded, lambda f: f.stage_ids, lambda j: StagesEnded(tuple(j))),
+    Codec(20, Popped, _popped_to_json, _popped_from_json),
+    Codec(
+        21,
+        PopEnded,
+        lambda f: [f.group, f.queue, _offset_ranges_to_json(f.offsets), f.pop_time_ms],
+        _pop_ended_from_json,
+    ),
+    Codec(22, PoppedInOrder, _ordered_to_json, _ordered_from_json),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )
 

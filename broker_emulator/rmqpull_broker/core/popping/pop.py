@@ -1,0 +1,142 @@
+"""The pop itself: takes messages from the queues of a topic, and from the topic of the group's retries (rules 3.17).
+
+A group has one consumer offset in each queue, as pull consumers have. Concurrent deliveries move it at once, and what is
+not acknowledged comes again by the retry topic. Deliveries in order move it when the first messages are acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.popping.order import find_block_end_ms, make_ordered_batch
+from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, REVIVE_QUEUES, TopicKind
+from rmqpull_broker.core.popping.request import (
+    ALL_QUEUES,
+    MESSAGES_MAX,
+    InitMode,
+    PoppedPart,
+    PopRequest,
+    PopResult,
+)
+from rmqpull_broker.core.pulling.consumer_offsets import answer_reset
+from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages, read_first_offset
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOrder
+from rmqpull_broker.core.state.names import name_pop_retry_topic
+from rmqpull_broker.core.state.popped import IN_FLIGHT_MAX, make_offsets
+
+_RETRY_FIRST_OF, _PERCENT = 5, 100
+"""One of five pops looks at the retries first, as with retrieveMessageFromPopRetryTopicProbability=20."""
+_PULLS_MAX = 3
+"""Pulls of one queue by one pop: an offset that is outside the queue is corrected first."""
+
+
+def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[[int], int]) -> PopResult:
+    """Delivers up to ``max_msg_nums`` messages, at least one, and keeps what was delivered.
+
+    ``draw`` returns a random number below its argument. Raises TopicNotFound, and TooManyRequests.
+    """
+    topic = draft.require_topic(request.topic)
+    if len(draft.state.popped) >= IN_FLIGHT_MAX:
+        raise TooManyRequests(f"{IN_FLIGHT_MAX} messages are in flight already, the max; acknowledge some first")
+    drawn = draw(_PERCENT)
+    revive_queue_id = ORDER_REVIVE_QUEUE if request.in_order else draw(REVIVE_QUEUES)
+    result = PopResult(now_ms, request.invisible_ms, revive_queue_id)
+    for kind, queue in _list_queues(draft, request, topic, drawn):
+        result = _pop_queue(draft, request, kind, queue, result)
+    return result
+
+
+def _list_queues(
+    draft: Draft, request: PopRequest, topic: TopicConfig, drawn: int
+) -> Iterator[tuple[TopicKind, MessageQueue]]:
+    """Yields the queues to look at, in order: a random one first, the retries before or after all others."""
+    retries = list(_list_retry_queues(draft, request))
+    if retries and drawn % _RETRY_FIRST_OF == 0:
+        yield from retries
+    count = topic.read_queue_nums
+    ids = range(drawn, drawn + count) if request.queue_id == ALL_QUEUES else [request.queue_id]
+    for queue_id in ids:
+        yield TopicKind.NORMAL, MessageQueue(topic.name, request.broker_name, queue_id % count if count else queue_id)
+    if retries and drawn % _RETRY_FIRST_OF:
+        yield from retries
+
+
+def _list_retry_queues(draft: Draft, request: PopRequest) -> Iterator[tuple[TopicKind, MessageQueue]]:
+    retry = None if request.in_order else draft.find_topic(name_pop_retry_topic(request.group, request.topic))
+    for queue_id in range(0 if retry is None or retry.name == request.topic else retry.read_queue_nums):
+        yield TopicKind.RETRY, MessageQueue(retry.name if retry else "", request.broker_name, queue_id)
+
+
+def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, result: PopResult) -> PopResult:
+    """Adds to a result what one queue has."""
+    now_ms = result.pop_time_ms
+    if request.in_order:
+        block_end_ms = find_block_end_ms(draft.find_in_order(request.group, queue), request.attempt_id, now_ms)
+        if block_end_ms is not None:
+            earliest_ms = min(block_end_ms, result.blocked_until_ms or block_end_ms)
+            return replace(result, blocked_until_ms=earliest_ms)
+    start = _find_start(draft, request, kind, queue)
+    room = min(request.max_msg_nums, MESSAGES_MAX) - result.message_count
+    if room <= 0 and result.parts:
+        return replace(result, rest_count=result.rest_count + max(0, draft.state.bounds(queue).max_offset - start))
+    pulled = _pull(draft, request, kind, queue, start, room)
+    offsets = make_offsets([int(at) for batch in pulled.batches for at in batch.column("queueOffset").to_pylist()])
+    part = PoppedPart(queue, kind, pulled.offset, offsets, pulled)
+    if request.in_order:
+        part = _keep_in_order(draft, request, part, now_ms)
+    else:
+        if offsets:
+            draft.add(Popped(request.group, queue, offsets, now_ms, request.invisible_ms))
+        _commit(draft, request.group, queue, pulled.next_offset)
+    rest = result.rest_count + max(0, pulled.bounds.max_offset - pulled.next_offset)
+    return replace(result, parts=[*result.parts, part] if offsets else result.parts, rest_count=rest)
+
+
+def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: int) -> PoppedPart:
+    """Keeps the batch that was delivered in order. The consumer offset moves over what the filter dropped only."""
+    if not part.offsets:
+        _commit(draft, request.group, part.queue, part.pulled.next_offset)
+        return part
+    before = draft.find_in_order(request.group, part.queue)
+    batch = make_ordered_batch(request, part, before, now_ms)
+    draft.add(batch)
+    _commit(draft, request.group, part.queue, part.pulled.offset)
+    return replace(part, consumed_times=dict(zip(batch.offsets, batch.consumed_times, strict=True)))
+
+
+def _pull(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, start: int, room: int) -> Pulled:
+    """Reads a queue; an offset outside its bounds is corrected, and the queue read again."""
+    message_filter = request.message_filter
+    pulled = pull_messages(draft.state, queue, start, room, message_filter)
+    for _ in range(_PULLS_MAX - 1):
+        if pulled.batches or pulled.next_offset == pulled.offset or pulled.bounds.max_offset <= pulled.next_offset:
+            break
+        pulled = pull_messages(draft.state, queue, pulled.next_offset, room, message_filter)
+    if pulled.batches and pulled.offset < (first := read_first_offset(pulled.batches[0])) and request.in_order:
+        return replace(pulled, offset=first)
+    return pulled
+
+
+def _find_start(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue) -> int:
+    """Returns the offset from which to read: of a pending reset, of the group, or that of a new group."""
+    reset = answer_reset(draft, request.group, queue)
+    if reset is not None:
+        if request.in_order:
+            draft.add(PoppedInOrder(request.group, queue, (), 0, 0))
+        return reset
+    offset = draft.find_consumer_offset(request.group, queue)
+    if offset is not None:
+        return offset
+    bounds = draft.state.bounds(queue)
+    if request.init_mode is InitMode.MIN or kind is not TopicKind.NORMAL or bounds.min_offset <= 0:
+        return bounds.min_offset  # the first message is in memory, so a new group gets it in both modes
+    return max(bounds.min_offset, bounds.max_offset - 1, 0)
+
+
+def _commit(draft: Draft, group: str, queue: MessageQueue, offset: int) -> None:
+    if draft.find_consumer_offset(group, queue) != offset:
+        draft.add(OffsetsCommitted(group, ((queue, offset),)))

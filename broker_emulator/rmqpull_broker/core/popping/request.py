@@ -1,0 +1,95 @@
+"""A pop: what a consumer asks for, and what it gets. The same for every protocol (rules 3.17)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, Receipt, TopicKind
+from rmqpull_broker.core.pulling.message_pull import Pulled
+
+MESSAGES_MAX = 32
+"""Messages of one pop."""
+ALL_QUEUES = -1
+"""As a queue id: all queues that consumers see."""
+
+
+class InitMode(enum.IntEnum):
+    """Where a group without progress starts."""
+
+    MIN = 0
+    MAX = 1
+
+
+@dataclass(frozen=True)
+class PopRequest:
+    """One pop of the queues of a topic on one broker. Times are in milliseconds.
+
+    ``in_order`` delivers a queue's next batch only after the one before, or when its invisible time is over; an
+    ``attempt_id`` that got a batch may get it again. A group that pops for the first time starts by ``init_mode``.
+    """
+
+    group: str
+    topic: str
+    broker_name: str
+    queue_id: int = ALL_QUEUES
+    max_msg_nums: int = MESSAGES_MAX
+    invisible_ms: int = 60_000
+    message_filter: MessageFilter = EVERYTHING
+    in_order: bool = False
+    attempt_id: str = ""
+    init_mode: InitMode = InitMode.MAX
+
+
+@dataclass(frozen=True)
+class PoppedPart:
+    """What a pop got from one queue. ``consumed_times`` counts earlier deliveries in order, by offset."""
+
+    queue: MessageQueue
+    topic_kind: TopicKind
+    start_offset: int
+    offsets: Sequence[int]
+    pulled: Pulled
+    consumed_times: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PopResult:
+    """What a pop got. ``rest_count`` counts the messages behind it, matching or not.
+
+    ``blocked_until_ms`` is when a queue that was left out can be delivered in order again, or None.
+    """
+
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue_id: int
+    parts: Sequence[PoppedPart] = ()
+    rest_count: int = 0
+    blocked_until_ms: int | None = None
+
+    @property
+    def message_count(self) -> int:
+        """The number of messages."""
+        return sum(len(part.offsets) for part in self.parts)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the messages were delivered in order."""
+        return self.revive_queue_id == ORDER_REVIVE_QUEUE
+
+    def make_receipt(self, part: PoppedPart, offset: int, physical_offset: int) -> Receipt:
+        """Returns the receipt of one message of a part."""
+        return Receipt(
+            part.start_offset,
+            self.pop_time_ms,
+            self.invisible_ms,
+            self.revive_queue_id,
+            part.topic_kind,
+            part.queue.broker_name,
+            part.queue.queue_id,
+            offset,
+            physical_offset,
+        )

@@ -1,0 +1,91 @@
+"""Revival: what a group did not acknowledge in time is stored again in the topic of its retries (rules 3.17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from rmqpull_broker.core.admin.topics import ensure_retry_topic
+from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
+from rmqpull_broker.core.model import MessageQueue, StoredMessage
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import PopEnded, RowsStored
+from rmqpull_broker.core.state.names import name_pop_retry_topic
+from rmqpull_broker.core.state.pending import StoredAt, read_waiting
+from rmqpull_broker.core.state.popped import Delivery, make_offsets
+from rmqpull_proto.remoting.properties import FIRST_POP_TIME
+
+REVIVALS_MAX = 1_000
+"""Messages that one command stores again. The next command takes the others, so that other commands can run between."""
+
+
+class Revived(NamedTuple):
+    """The number of messages that a command stored again, and of those that retention has deleted meanwhile."""
+
+    messages: int
+    dropped: int
+
+
+class _Due(NamedTuple):
+    delivery: Delivery
+    offset: int
+
+    @property
+    def stored_at(self) -> StoredAt:
+        return StoredAt(self.delivery.queue, self.offset)
+
+
+def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], str]) -> Revived:
+    """Stores messages again whose invisible time is over: at most REVIVALS_MAX, and some megabytes.
+
+    A message keeps its id, born time and properties, and counts one retry more. Its copy and the end of its flight are
+    one batch of facts, so it comes again once, even after a crash. ``new_id`` returns the creation id of a new topic.
+    """
+    due = _list_due(draft, now_ms)
+    kept = [each for each in due if draft.find_kept_bounds(each.delivery.queue).min_offset <= each.offset]
+    rows = read_waiting(draft.state.store, [each.stored_at for each in kept]) if kept else []
+    by_queue: dict[MessageQueue, list[StoredMessage]] = {}
+    for each, stored in zip(kept, rows, strict=False):
+        queue = _find_retry_queue(draft, each.delivery, new_id)
+        again = by_queue.setdefault(queue, [])
+        offset = draft.find_next_offset(queue) + len(again)
+        host = draft.find_store_host(queue, store_host)
+        again.append(_make_copy(stored, each.delivery, offset, now_ms, host))
+    for queue, stored_rows in by_queue.items():
+        draft.add(RowsStored(queue, tuple(stored_rows)))
+    dropped = [each for each in due if draft.find_kept_bounds(each.delivery.queue).min_offset > each.offset]
+    _end(draft, [*kept[: len(rows)], *dropped])
+    return Revived(len(rows), len(dropped))
+
+
+def _list_due(draft: Draft, now_ms: int) -> list[_Due]:
+    due = [
+        _Due(delivery, offset)
+        for delivery in draft.state.popped.list_due(now_ms, REVIVALS_MAX)
+        for offset in delivery.list_left()
+        if draft.is_in_flight(delivery.group, delivery.queue, offset, delivery.pop_time_ms)
+    ]
+    return due[:REVIVALS_MAX]
+
+
+def _find_retry_queue(draft: Draft, delivery: Delivery, new_id: Callable[[], str]) -> MessageQueue:
+    name = name_pop_retry_topic(delivery.group, delivery.queue.topic)
+    topic = ensure_retry_topic(draft, name, 1, new_id)
+    return MessageQueue(topic.name, delivery.queue.broker_name, 0)
+
+
+def _make_copy(stored: StoredMessage, delivery: Delivery, offset: int, now_ms: int, host: str) -> StoredMessage:
+    message, times = stored.message, min(stored.reconsume_times + 1, RECONSUME_TIMES_MAX)
+    if not stored.reconsume_times:
+        properties = {**message.system_properties, FIRST_POP_TIME: str(delivery.pop_time_ms)}
+        message = replace(message, system_properties=properties)
+    return StoredMessage(message, offset, now_ms, host, times)
+
+
+def _end(draft: Draft, ended: Iterable[_Due]) -> None:
+    by_delivery: dict[tuple[str, MessageQueue, int], list[int]] = {}
+    for delivery, offset in ended:
+        by_delivery.setdefault((delivery.group, delivery.queue, delivery.pop_time_ms), []).append(offset)
+    for (group, queue, pop_time_ms), offsets in by_delivery.items():
+        draft.add(PopEnded(group, queue, make_offsets(sorted(offsets)), pop_time_ms))

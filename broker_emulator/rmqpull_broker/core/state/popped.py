@@ -1,0 +1,217 @@
+"""Messages in flight: delivered to a group, and neither acknowledged nor stored again (rules 3.17)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import Fact, PopEnded, Popped, PoppedInOrder
+
+IN_FLIGHT_MAX = 5_000_000
+"""Messages in flight at a time, of all groups. Above it, nothing more is delivered to consumers that acknowledge."""
+
+GroupQueue = tuple[str, MessageQueue]
+
+
+class InFlight(NamedTuple):
+    """One message in flight, and when it was delivered and comes again, in milliseconds since the epoch."""
+
+    group: str
+    queue: MessageQueue
+    queue_offset: int
+    pop_time_ms: int
+    visible_ms: int
+
+
+def make_offsets(offsets: Sequence[int]) -> Sequence[int]:
+    """Returns ascending offsets as a range if they are neighbours, else as a tuple."""
+    if offsets and offsets[-1] - offsets[0] + 1 == len(offsets):
+        return range(offsets[0], offsets[-1] + 1)
+    return tuple(offsets)
+
+
+class Delivery:
+    """Messages of one queue that a group got at the same time. ``ended`` has a bit for each that is not in flight."""
+
+    __slots__ = ("ended", "group", "invisible_ms", "offsets", "pop_time_ms", "queue")
+
+    def __init__(self, fact: Popped) -> None:
+        self.group, self.queue, self.offsets = fact.group, fact.queue, fact.offsets
+        self.pop_time_ms, self.invisible_ms = fact.pop_time_ms, fact.invisible_ms
+        self.ended = 0
+
+    @property
+    def due_ms(self) -> int:
+        """When those that are still in flight come again."""
+        return self.pop_time_ms + self.invisible_ms
+
+    def holds(self, offset: int) -> bool:
+        """Whether the message at an offset is in flight by this delivery."""
+        return offset in self.offsets and not self.ended >> self.offsets.index(offset) & 1
+
+    def end(self, offset: int) -> bool:
+        """Ends the flight of a message. Returns False if it was not in flight."""
+        if not self.holds(offset):
+            return False
+        self.ended |= 1 << self.offsets.index(offset)
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many messages are still in flight."""
+        return len(self.offsets) - self.ended.bit_count()
+
+    def list_left(self) -> list[int]:
+        """Returns the offsets of the messages that are still in flight."""
+        return [offset for index, offset in enumerate(self.offsets) if not self.ended >> index & 1]
+
+
+class PoppedMessages:
+    """The deliveries of all groups, and the newest batch of each queue that a group consumes in order.
+
+    Part of the broker's state: only facts change it.
+    """
+
+    def __init__(self) -> None:
+        # By the time of the pop: the same queue may be asked twice within a millisecond.
+        self._deliveries: dict[GroupQueue, dict[int, list[Delivery]]] = {}
+        self._counts: dict[GroupQueue, int] = {}
+        self._due: list[tuple[int, int, Delivery]] = []
+        self._next_number = 0
+        self._total = 0
+        self._in_order: dict[GroupQueue, PoppedInOrder] = {}
+
+    def __len__(self) -> int:
+        """How many messages are in flight, without those of ordered batches."""
+        return self._total
+
+    # --- facts -----------------------------------------------------------------------------------------------------
+
+    def apply(self, fact: Popped | PopEnded | PoppedInOrder) -> None:
+        """Takes in a fact."""
+        match fact:
+            case Popped():
+                self._add(Delivery(fact))
+            case PopEnded(group, queue, offsets, pop_time_ms):
+                self._end(group, queue, offsets, pop_time_ms)
+            case PoppedInOrder(group, queue, offsets):
+                if offsets:
+                    self._in_order[group, queue] = fact
+                else:
+                    self._in_order.pop((group, queue), None)
+
+    def _add(self, delivery: Delivery) -> None:
+        key = delivery.group, delivery.queue
+        self._deliveries.setdefault(key, {}).setdefault(delivery.pop_time_ms, []).append(delivery)
+        self._count(key, len(delivery.offsets))
+        heapq.heappush(self._due, (delivery.due_ms, self._next_number, delivery))
+        self._next_number += 1
+
+    def _end(self, group: str, queue: MessageQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
+        """Ignores messages that are not in flight."""
+        key = group, queue
+        for offset in offsets:
+            delivery = self.find(group, queue, offset, pop_time_ms)
+            if delivery is not None and delivery.end(offset):
+                self._count(key, -1)
+                if not delivery.left:
+                    self._remove(delivery)
+
+    def _remove(self, delivery: Delivery) -> None:
+        key = delivery.group, delivery.queue
+        at_time = self._deliveries[key][delivery.pop_time_ms]
+        at_time.remove(delivery)
+        if not at_time:
+            del self._deliveries[key][delivery.pop_time_ms]
+        if not self._deliveries[key]:
+            del self._deliveries[key]
+        # Ended deliveries leave the heap when they reach its top, or when they are most of it.
+        if len(self._due) > 64 and len(self._due) > 2 * self._total:
+            self._due = [entry for entry in self._due if entry[2].left]
+            heapq.heapify(self._due)
+
+    def _count(self, key: GroupQueue, change: int) -> None:
+        self._total += change
+        self._counts[key] = self._counts.get(key, 0) + change
+        if not self._counts[key]:
+            del self._counts[key]
+
+    def drop_topic(self, topic: str) -> None:
+        """Forgets everything about the queues of a deleted topic."""
+        self._drop([key for key in (*self._deliveries, *self._in_order) if key[1].topic == topic])
+
+    def drop_group(self, group: str) -> None:
+        """Forgets everything about a deleted group."""
+        self._drop([key for key in (*self._deliveries, *self._in_order) if key[0] == group])
+
+    def _drop(self, keys: Iterable[GroupQueue]) -> None:
+        for key in keys:
+            self._in_order.pop(key, None)
+            for at_time in list(self._deliveries.get(key, {}).values()):
+                for delivery in list(at_time):
+                    self._end(*key, delivery.list_left(), delivery.pop_time_ms)
+
+    # --- what is in flight -----------------------------------------------------------------------------------------
+
+    def find(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> Delivery | None:
+        """Returns the delivery by which a message is in flight, or None."""
+        found = self._deliveries.get((group, queue), {}).get(pop_time_ms, ())
+        return next((delivery for delivery in found if delivery.holds(offset)), None)
+
+    def find_in_order(self, group: str, queue: MessageQueue) -> PoppedInOrder | None:
+        """Returns the newest batch that a group got from a queue in order, or None."""
+        return self._in_order.get((group, queue))
+
+    def next_due_ms(self) -> int | None:
+        """Returns when the first message comes again; None while none is in flight."""
+        while self._due and not self._due[0][2].left:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def list_due(self, now_ms: int, limit: int) -> list[Delivery]:
+        """Returns deliveries of which messages come again now, the oldest first, of about ``limit`` messages."""
+        found, count = list[Delivery](), 0
+        entries = list[tuple[int, int, Delivery]]()
+        while count < limit and (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
+            entries.append(heapq.heappop(self._due))
+            found.append(entries[-1][2])
+            count += found[-1].left
+        for entry in entries:  # they stay until a fact ends them
+            heapq.heappush(self._due, entry)
+        return found
+
+    def count(self, group: str, queue: MessageQueue) -> int:
+        """Returns how many messages of a queue are in flight for a group, those of an ordered batch included."""
+        batch = self._in_order.get((group, queue))
+        in_order = 0 if batch is None else len(batch.offsets) - len(batch.acknowledged)
+        return self._counts.get((group, queue), 0) + in_order
+
+    def list_queues(self) -> list[GroupQueue]:
+        """Returns the groups and queues of which messages are in flight, in order."""
+        return sorted({*self._counts, *(key for key in self._in_order if self.count(*key))})
+
+    def list_in_flight(self, group: str, queue: MessageQueue) -> Iterator[InFlight]:
+        """Yields the messages of a queue that are in flight for a group: by the time of the pop, then by offset."""
+        for at_time in self._deliveries.get((group, queue), {}).values():
+            for delivery in at_time:
+                for offset in delivery.list_left():
+                    yield InFlight(group, queue, offset, delivery.pop_time_ms, delivery.due_ms)
+        batch = self._in_order.get((group, queue))
+        if batch is not None:
+            changed = dict(batch.visible_ms)
+            for offset in batch.offsets:
+                if offset not in batch.acknowledged:
+                    visible_ms = changed.get(offset, batch.pop_time_ms + batch.invisible_ms)
+                    yield InFlight(group, queue, offset, batch.pop_time_ms, visible_ms)
+
+    def to_facts(self) -> list[Fact]:
+        """Returns the facts with which a snapshot describes what is in flight."""
+        facts: list[Fact] = []
+        for (group, queue), by_time in self._deliveries.items():
+            for pop_time_ms, at_time in by_time.items():
+                for delivery in at_time:
+                    offsets = make_offsets(delivery.list_left())
+                    facts.append(Popped(group, queue, offsets, pop_time_ms, delivery.invisible_ms))
+        return [*facts, *self._in_order.values()]
