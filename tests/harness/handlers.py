@@ -16,6 +16,7 @@ from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ClockMover, ManualClock
 from rmqpull_broker.server.handlers.columns.pulling import pull_columns
@@ -25,6 +26,7 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
@@ -42,7 +44,9 @@ class HandlerHarness:
         self.clock = ManualClock(1_000_000)
         self.state = BrokerState(ConsumeQueues(), broker_names, properties)
         parking = Parking(self.state.store, self.clock)
-        self.group_commit = GroupCommit(self.state, MemoryStorage(), parking.wake_for)
+        self.group_commit = GroupCommit(self.state, MemoryStorage(), self._handle_stored)
+        self.parking = parking
+        self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1)
         self.clients = Clients(self.clock)
         sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(
@@ -58,7 +62,12 @@ class HandlerHarness:
             ClockMover(self.clock, self.group_commit.wait_until_idle),
             StageKeeper(self.state, self.group_commit, self.clock, sender),
             OffsetCommits(self.state, self.group_commit),
+            self.popping,
         )
+
+    def _handle_stored(self, facts: list[Fact]) -> None:
+        self.parking.wake_for(facts)
+        self.popping.wake_for(facts)
 
     @staticmethod
     def caller(client_id: str = "tester") -> Caller:

@@ -33,6 +33,7 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
@@ -80,6 +81,7 @@ class BrokerServer:
         self.stats = Stats(clock.wall_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
         self._offset_commits = OffsetCommits(state, self.group_commit)
+        self._popping = Popping(state, self.group_commit, clock)
         self.clock_mover = ClockMover(clock, self._wait_until_idle)
         self._timed_work: TimedWork | None = None
         self._stage_keeper: StageKeeper | None = None
@@ -112,7 +114,12 @@ class BrokerServer:
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
         self._stage_keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
         self._timed_work = TimedWork(
-            self.state, self.group_commit, self.clock, self.sender.store_host, self._send_check
+            self.state,
+            self.group_commit,
+            self.clock,
+            self.sender.store_host,
+            self._send_check,
+            lambda: self.message_ids.take_one(self.clock.wall_ms()),
         )
         service = self._make_service((host, port), self._stage_keeper)
         handlers = make_generic_handlers(service)
@@ -151,6 +158,7 @@ class BrokerServer:
             self.clock_mover,
             stage_keeper,
             self._offset_commits,
+            self._popping,
             self._extensions,
             self.stats,
         )
@@ -179,8 +187,9 @@ class BrokerServer:
         self.metrics.count_stored(facts)
         self.stats.count_stored(facts, self.clock.wall_ms())
         self._parking.wake_for(facts)
+        self._popping.wake_for(facts)
         if self._timed_work is not None:
-            self._timed_work.set_delivery()
+            self._timed_work.set_alarms()
         if self._stage_keeper is not None:
             self._stage_keeper.handle(facts)
 
@@ -222,6 +231,7 @@ class BrokerServer:
         if self._health is not None:
             await self._health.close()
         self._parking.close()
+        self._popping.close()
         self.faults.close()
         self.clients.close()
         if self._timed_work is not None:

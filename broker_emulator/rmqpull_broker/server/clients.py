@@ -137,6 +137,10 @@ class Clients:
         self._profiles[client_id] = profile, now_ms
         self._watch()
 
+    def has_profile(self, client_id: str) -> bool:
+        """Whether a client has sent its settings, and has not expired."""
+        return client_id in self._profiles
+
     def find_profile(self, client_id: str) -> ClientProfile:
         """Finds the settings of a client.
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.errors import IllegalInvisibleTime
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.order import acknowledge_in_order, delay_in_order
-from rmqpull_broker.core.popping.receipts import Receipt
+from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.sending.send_back import SendBack
+from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, Popped, PoppedInOrder
 
+INVISIBLE_MS_MAX = 12 * 3_600_000
+"""The longest invisible time that clients of the gRPC protocol may ask for."""
+_TO_DEAD_LETTERS = -1
 
-def acknowledge(draft: Draft, group: str, queue: MessageQueue, receipt: Receipt) -> bool:
+
+def check_invisible_time(invisible_ms: int, least_ms: int) -> int:
+    """Returns an invisible time. Raises IllegalInvisibleTime outside ``least_ms`` and 12 hours (rules 5.5)."""
+    if invisible_ms < least_ms:
+        raise IllegalInvisibleTime(f"the invisibleTime is too small. min is {least_ms}")
+    if invisible_ms > INVISIBLE_MS_MAX:
+        raise IllegalInvisibleTime(f"the invisibleTime is too large. max is {INVISIBLE_MS_MAX}")
+    return invisible_ms
+
+
+def acknowledge(draft: Draft, message: Delivered) -> bool:
     """Ends the flight of a message. Returns False if it was not in flight, as after another acknowledgement."""
+    group, queue, receipt = message
     offset = receipt.queue_offset
     if receipt.is_ordered:
         batch = _find_batch(draft, group, queue, receipt)
@@ -27,13 +44,24 @@ def acknowledge(draft: Draft, group: str, queue: MessageQueue, receipt: Receipt)
     return True
 
 
-def change_invisible_time(
-    draft: Draft, group: str, queue: MessageQueue, receipt: Receipt, invisible_ms: int, now_ms: int
-) -> Receipt:
+def give_up(draft: Draft, sender: Sender, message: Delivered, now_ms: int) -> bool:
+    """Stores a message among the dead letters of its group, and acknowledges it. Returns False if it was not in flight.
+
+    Raises what ``Sender.send_back`` raises.
+    """
+    if not acknowledge(draft, message):
+        return False
+    group, queue, receipt = message
+    sender.send_back(draft, SendBack(group, queue, receipt.queue_offset, delay_level=_TO_DEAD_LETTERS), now_ms)
+    return True
+
+
+def change_invisible_time(draft: Draft, message: Delivered, invisible_ms: int, now_ms: int) -> Receipt:
     """Makes a message come again ``invisible_ms`` from now. Returns its new receipt.
 
     A delivery in order keeps its time of the pop. A message that is not in flight stays as it is.
     """
+    group, queue, receipt = message
     offset = receipt.queue_offset
     if receipt.is_ordered:
         batch = _find_batch(draft, group, queue, receipt)

@@ -1,13 +1,15 @@
 """The pop itself: takes messages from the queues of a topic, and from the topic of the group's retries (rules 3.17).
 
-A group has one consumer offset in each queue, as pull consumers have. Concurrent deliveries move it at once, and what is
-not acknowledged comes again by the retry topic. Deliveries in order move it when the first messages are acknowledged.
+A group has one consumer offset in each queue, as pull consumers have. Concurrent deliveries move it at once, and what
+is not acknowledged comes again by the retry topic. Deliveries in order move it when their first messages are
+acknowledged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
@@ -23,6 +25,7 @@ from rmqpull_broker.core.popping.request import (
 )
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset
 from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages, read_first_offset
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOrder
 from rmqpull_broker.core.state.names import name_pop_retry_topic
@@ -48,6 +51,33 @@ def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[
     for kind, queue in _list_queues(draft, request, topic, drawn):
         result = _pop_queue(draft, request, kind, queue, result)
     return result
+
+
+class Outlook(NamedTuple):
+    """Whether a pop would read or change anything now; if not, when a queue in order can be delivered, or None."""
+
+    is_ready: bool
+    blocked_until_ms: int | None = None
+
+
+def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
+    """Returns what a pop would find now. A filter may still drop all of it."""
+    draft = Draft(state)
+    topic = draft.find_topic(request.topic)
+    if topic is None:
+        return Outlook(is_ready=True)  # the pop is refused
+    blocked_until_ms: int | None = None
+    for _, queue in _list_queues(draft, request, topic, 1):
+        if request.in_order:
+            end_ms = find_block_end_ms(draft.find_in_order(request.group, queue), request.attempt_id, now_ms)
+            if end_ms is not None:
+                blocked_until_ms = min(end_ms, blocked_until_ms or end_ms)
+                continue
+        offset = state.consumer_offsets.get((request.group, queue), -1)
+        is_reset = (request.group, queue) in state.resets
+        if offset < 0 or is_reset or offset != state.bounds(queue).max_offset:
+            return Outlook(is_ready=True)
+    return Outlook(is_ready=False, blocked_until_ms=blocked_until_ms)
 
 
 def _list_queues(

@@ -15,7 +15,7 @@ ORDER_REVIVE_QUEUE = 999
 REVIVE_QUEUES = 8
 """The revive queues of Apache's broker. Here the number of one is part of a receipt, and nothing else."""
 _FIELDS = 8
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 class TopicKind(enum.IntEnum):
@@ -63,6 +63,14 @@ class Receipt(NamedTuple):
         """The text that clients get and send back."""
         fields = (*self[:4], int(self.topic_kind), *self[5:])
         return " ".join(map(str, fields))
+
+
+class Delivered(NamedTuple):
+    """A message that was delivered to a group from a queue."""
+
+    group: str
+    queue: MessageQueue
+    receipt: Receipt
 
 
 def parse_handle(handle: str) -> Receipt:

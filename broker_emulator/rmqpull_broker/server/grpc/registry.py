@@ -18,7 +18,16 @@ from rmqpull_broker.server.handlers.columns import bounds, publishing, server
 from rmqpull_broker.server.handlers.columns import offsets as column_offsets
 from rmqpull_broker.server.handlers.columns import pulling as column_pulling
 from rmqpull_broker.server.handlers.stages import transactions
-from rmqpull_broker.server.handlers.v2 import clients, offsets, pulling, routes, sending, telemetry
+from rmqpull_broker.server.handlers.v2 import (
+    acknowledging,
+    clients,
+    offsets,
+    pulling,
+    receiving,
+    routes,
+    sending,
+    telemetry,
+)
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto import rpc
 
@@ -31,6 +40,10 @@ MESSAGING_HANDLERS: Mapping[str, Handler] = {
     "SendMessage": sending.send_message,
     "EndTransaction": sending.end_transaction,
     "RecallMessage": sending.recall_message,
+    "ReceiveMessage": receiving.receive_message,
+    "AckMessage": acknowledging.ack_message,
+    "ChangeInvisibleDuration": acknowledging.change_invisible_duration,
+    "ForwardMessageToDeadLetterQueue": acknowledging.forward_message_to_dead_letter_queue,
     "PullMessage": pulling.pull_message,
     "UpdateOffset": offsets.update_offset,
     "GetOffset": offsets.get_offset,

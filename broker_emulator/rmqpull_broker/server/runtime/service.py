@@ -21,6 +21,7 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 
@@ -69,6 +70,7 @@ class Service:
     clock_mover: ClockMover
     stage_keeper: StageKeeper
     offset_commits: OffsetCommits
+    popping: Popping
     extensions: frozenset[str] = frozenset()
     stats: Stats = field(default_factory=Stats)
 

@@ -34,6 +34,7 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, Parking
+from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
@@ -327,4 +328,5 @@ def service_of(lot: Lot) -> Service:
         ClockMover(lot.clock, group_commit.wait_until_idle),
         StageKeeper(state, group_commit, lot.clock, sender),
         OffsetCommits(state, group_commit),
+        Popping(state, group_commit, lot.clock),
     )

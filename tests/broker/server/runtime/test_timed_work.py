@@ -52,7 +52,7 @@ class Broker:
         self.state = BrokerState(self.log.store, ["broker-a"])
         self.group_commit = GroupCommit(self.state, self.log, lambda facts: None)
         self.asked: list[TransactionCheck] = []
-        self.work = TimedWork(self.state, self.group_commit, self.clock, "store", self.asked.append)
+        self.work = TimedWork(self.state, self.group_commit, self.clock, "store", self.asked.append, lambda: "id")
 
     async def store(self, message: Message) -> None:
         def command(draft: Draft) -> None:
@@ -68,7 +68,7 @@ class Broker:
             )
 
         await self.group_commit.execute(command)
-        self.work.set_delivery()
+        self.work.set_alarms()
 
     async def delay(self, delay_ms: int) -> None:
         await self.store(Message(b"x", f"{delay_ms}", delivery_timestamp_ms=self.clock.wall_ms() + delay_ms))
@@ -122,7 +122,9 @@ def test_messages_that_fell_due_while_the_broker_was_down_are_delivered_at_its_s
         await broker.delay(5_000)
         await broker.work.stop()
         broker.clock.advance(60_000)
-        broker.work = TimedWork(broker.state, broker.group_commit, broker.clock, "store", broker.asked.append)
+        broker.work = TimedWork(
+            broker.state, broker.group_commit, broker.clock, "store", broker.asked.append, lambda: "id"
+        )
         broker.work.start()
         assert await broker.advance(0) == 1
 

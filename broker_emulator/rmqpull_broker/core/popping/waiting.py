@@ -1,0 +1,116 @@
+"""Pops that wait for messages. Each message that arrives wakes one pop of each group (rules 3.17).
+
+A pull that parks has an offset of its own, and every arrival concerns it. Pops of a group share one offset, so that
+only one of them gets a message. This module knows no clock and no tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.popping.request import ALL_QUEUES, PopRequest
+from rmqpull_broker.core.pulling.parking import Arrivals
+
+WAITING_POPS_MAX = 100_000
+"""Pops that wait at a time (maxPopPollingSize)."""
+WAITING_POPS_OF_GROUP_MAX = 10_000
+"""Pops of one group that wait for one topic on one broker. Apache's broker has popPollingSize 1,024 for each queue."""
+
+
+class _Place(NamedTuple):
+    topic: str
+    broker_name: str
+
+
+class WaitingPops:
+    """The waiting pops by topic and group, in the order in which they came. Tickets are never used again."""
+
+    def __init__(self) -> None:
+        self._pops: dict[int, PopRequest] = {}
+        self._by_place: dict[_Place, dict[str, dict[int, PopRequest]]] = {}
+        self._next_ticket = 0
+
+    def __len__(self) -> int:
+        return len(self._pops)
+
+    def add(self, request: PopRequest) -> int:
+        """Adds a pop and returns its ticket. Raises TooManyRequests when too many wait already."""
+        of_group = self._find(_Place(request.topic, request.broker_name), request.group)
+        if len(self._pops) >= WAITING_POPS_MAX or len(of_group) >= WAITING_POPS_OF_GROUP_MAX:
+            raise TooManyRequests("polling full")
+        ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
+        self._pops[ticket] = request
+        by_group = self._by_place.setdefault(_Place(request.topic, request.broker_name), {})
+        by_group.setdefault(request.group, {})[ticket] = request
+        return ticket
+
+    def remove(self, ticket: int) -> None:
+        """Removes a pop that was woken, or whose caller left. Ignores an unknown ticket."""
+        request = self._pops.pop(ticket, None)
+        if request is None:
+            return
+        by_group = self._by_place[_Place(request.topic, request.broker_name)]
+        del by_group[request.group][ticket]
+        if not by_group[request.group]:
+            del by_group[request.group]
+        if not by_group:
+            del self._by_place[_Place(request.topic, request.broker_name)]
+
+    def _find(self, place: _Place, group: str) -> dict[int, PopRequest]:
+        return self._by_place.get(place, {}).get(group, {})
+
+    def has_pops_of(self, queue: MessageQueue) -> bool:
+        """Whether a pop waits for messages of a queue."""
+        return _Place(queue.topic, queue.broker_name) in self._by_place
+
+    def take_woken(self, queue: MessageQueue, arrivals: Arrivals, count: int) -> list[int]:
+        """Removes the pops that wake for ``count`` messages of a queue, and returns their tickets.
+
+        Of each group these are the oldest of which the filter passes any of the messages.
+        """
+        place = _Place(queue.topic, queue.broker_name)
+        woken = []
+        for of_group in self._by_place.get(place, {}).values():
+            waits = (ticket for ticket, pop in of_group.items() if pop.queue_id in (ALL_QUEUES, queue.queue_id))
+            left, verdicts = count, dict[object, bool]()
+            for ticket in waits:
+                message_filter = of_group[ticket].message_filter
+                if message_filter not in verdicts:
+                    verdicts[message_filter] = arrivals.match(message_filter)
+                if verdicts[message_filter]:
+                    woken.append(ticket)
+                    left -= 1
+                    if not left:
+                        break
+        return self._take(woken)
+
+    def take_oldest(self, topic: str, broker_name: str, group: str) -> list[int]:
+        """Removes the oldest pop of a group, and returns its ticket, if there is one."""
+        of_group = self._find(_Place(topic, broker_name), group)
+        return self._take([next(iter(of_group))] if of_group else [])
+
+    def take_all_of(self, topics: Iterable[str], group: str | None = None) -> list[int]:
+        """Removes all pops of topics, of one group or of all groups, and returns their tickets."""
+        names = frozenset(topics)
+        return self._take(
+            [
+                ticket
+                for place, by_group in self._by_place.items()
+                if place.topic in names
+                for name, of_group in by_group.items()
+                if group in (None, name)
+                for ticket in of_group
+            ]
+        )
+
+    def take_all(self) -> list[int]:
+        """Removes all pops, and returns their tickets."""
+        return self._take(list(self._pops))
+
+    def _take(self, tickets: Sequence[int]) -> list[int]:
+        for ticket in tickets:
+            self.remove(ticket)
+        return list(tickets)

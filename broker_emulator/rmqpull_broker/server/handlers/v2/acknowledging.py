@@ -1,0 +1,93 @@
+"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue: what follows a delivery (rules 5.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rmqpull_broker.core.errors import BadRequest, BrokerError, InternalError, InvalidReceiptHandle
+from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
+from rmqpull_broker.core.popping.receipts import Delivered, Receipt, parse_handle
+from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.codec import name_from
+from rmqpull_broker.server.wire.status import OK, make_status
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+
+
+async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: Caller) -> rpc.AckMessageResponse:
+    """AckMessage: acknowledges messages. Each entry has a status of its own; a second acknowledgement is OK, too."""
+    caller.require_client_id()
+    topic, group = _names_from(request)
+    if not request.entries:
+        raise InternalError("ack message result is empty")
+    statuses, accepted = list[v2.Status](), list[Delivered]()
+    for entry in request.entries:
+        try:
+            accepted.append(_find_message(service, group, topic, entry.receipt_handle))
+            statuses.append(OK)
+        except BrokerError as error:
+            statuses.append(make_status(error))
+    if accepted:
+        await service.popping.acknowledge(accepted)
+    entries = [
+        rpc.AckMessageResultEntry(message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status)
+        for entry, status in zip(request.entries, statuses, strict=True)
+    ]
+    return rpc.AckMessageResponse(status=_find_common(statuses), entries=entries)
+
+
+async def change_invisible_duration(
+    service: Service, request: rpc.ChangeInvisibleDurationRequest, caller: Caller
+) -> rpc.ChangeInvisibleDurationResponse:
+    """ChangeInvisibleDuration: makes a message come again so long from now.
+
+    The new handle takes the place of the old one.
+    """
+    caller.require_client_id()
+    topic, group = _names_from(request)
+    invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), 0)
+    message = _find_message(service, group, topic, request.receipt_handle)
+    (receipt,) = await service.popping.change_invisible_times([message], invisible_ms)
+    return rpc.ChangeInvisibleDurationResponse(status=OK, receipt_handle=receipt.handle)
+
+
+async def forward_message_to_dead_letter_queue(
+    service: Service, request: rpc.ForwardMessageToDeadLetterQueueRequest, caller: Caller
+) -> rpc.ForwardMessageToDeadLetterQueueResponse:
+    """ForwardMessageToDeadLetterQueue: gives a message up, and acknowledges it."""
+    caller.require_client_id()
+    topic, group = _names_from(request)
+    message = _find_message(service, group, topic, request.receipt_handle)
+    if message.receipt.physical_offset < 0:
+        raise InvalidReceiptHandle("receipt handle has no commit log offset")
+    now_ms = service.clock_ms()
+    await service.group_commit.execute(lambda draft: give_up(draft, service.sender, message, now_ms))
+    return rpc.ForwardMessageToDeadLetterQueueResponse(status=OK)
+
+
+_Request = rpc.AckMessageRequest | rpc.ChangeInvisibleDurationRequest | rpc.ForwardMessageToDeadLetterQueueRequest
+
+
+def _names_from(request: _Request) -> tuple[str, str]:
+    topic, group = name_from(request.topic), name_from(request.group)
+    check_topic_name(topic)
+    check_group_name(group)
+    return topic, group
+
+
+def _find_message(service: Service, group: str, topic: str, handle: str) -> Delivered:
+    """Returns the message of a handle. Raises InvalidReceiptHandle, or BadRequest for an unknown broker."""
+    receipt: Receipt = parse_handle(handle)
+    if receipt.is_expired(service.clock_ms()):
+        raise InvalidReceiptHandle("receipt handle is expired")
+    if receipt.broker_name not in service.state.broker_names:
+        raise BadRequest(f"the broker of the receipt handle is unknown: {receipt.broker_name[:100]}")
+    return Delivered(group, receipt.find_queue(group, topic), receipt)
+
+
+def _find_common(statuses: Iterable[v2.Status]) -> v2.Status:
+    """The code of all entries, with its name as the text (rules 6.2), or MULTIPLE_RESULTS."""
+    codes = {status.code for status in statuses}
+    code = codes.pop() if len(codes) == 1 else v2.Code.MULTIPLE_RESULTS
+    return v2.Status(code=code, message=v2.Code.Name(code))

@@ -1,0 +1,201 @@
+"""Pops on the event loop: long polling, acknowledgements, and what comes again (rules 3.17). For every protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
+from rmqpull_broker.core.popping.order import find_block_end_ms
+from rmqpull_broker.core.popping.pop import Outlook, look_ahead, pop_messages
+from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.request import PopRequest, PopResult
+from rmqpull_broker.core.popping.waiting import WaitingPops
+from rmqpull_broker.core.pulling.parking import Arrivals
+from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.facts import (
+    ColumnsStored,
+    Fact,
+    OffsetsReset,
+    PoppedInOrder,
+    RowsStored,
+    TopicDeleted,
+    TopicPut,
+)
+from rmqpull_broker.server.clock import Clock
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+
+RELEASED_AFTER_MS = 1_000
+"""After so long, messages come again that were on their way to a caller that has left (rules 5.12)."""
+
+NOTHING = PopResult(0, 0, 0)
+
+_logger = logging.getLogger(__name__)
+
+
+class Popping:
+    """Pops of all groups. All methods belong to the event loop.
+
+    Arguments: the state; the way to change it; the clock; a function that draws a random number below its argument.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        group_commit: GroupCommit,
+        clock: Clock,
+        draw: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._state = state
+        self._group_commit = group_commit
+        self._clock = clock
+        self._draw = draw
+        self._waits = WaitingPops()
+        self._futures: dict[int, asyncio.Future[None]] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @property
+    def waiting_count(self) -> int:
+        """How many pops wait for messages."""
+        return len(self._waits)
+
+    # --- pops --------------------------------------------------------------------------------------------------------
+
+    async def pop(self, request: PopRequest, poll_ms: int = 0) -> PopResult:
+        """Pops messages, and waits up to ``poll_ms`` for the first one. Without a message in time, the result is empty.
+
+        What was delivered to a caller that leaves comes again after a second. Raises what ``pop_messages`` raises,
+        TooManyRequests when too many pops wait, and ServiceNotAvailable.
+        """
+        until_ms = self._clock.passing_ms() + poll_ms
+        while True:
+            outlook = look_ahead(self._state, request, self._clock.wall_ms())
+            result = NOTHING
+            if outlook.is_ready:
+                result = await self._pop_once(request)
+                if result.message_count:
+                    if result.rest_count:
+                        self._wake_oldest(request)
+                    return result
+            if self._clock.passing_ms() >= until_ms or self._is_closed:
+                return result
+            if not outlook.is_ready:
+                await self._wait(request, self._find_wake_ms(outlook, until_ms))
+
+    async def _pop_once(self, request: PopRequest) -> PopResult:
+        now_ms = self._clock.wall_ms()
+        command = partial(pop_messages, request=request, now_ms=now_ms, draw=self._draw)
+        stored = asyncio.ensure_future(self._group_commit.execute(command))
+        try:
+            return await asyncio.shield(stored)
+        except asyncio.CancelledError:
+            stored.add_done_callback(lambda done: self._release_late(request, done))
+            raise
+
+    def _release_late(self, request: PopRequest, done: asyncio.Future[PopResult]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.release(request.group, done.result())
+
+    def _find_wake_ms(self, outlook: Outlook, until_ms: int) -> int:
+        if outlook.blocked_until_ms is None:
+            return until_ms
+        return min(until_ms, self._clock.passing_ms() + max(0, outlook.blocked_until_ms - self._clock.wall_ms()))
+
+    async def _wait(self, request: PopRequest, until_ms: int) -> None:
+        ticket = self._waits.add(request)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._futures[ticket] = future
+        timer = self._clock.call_at(until_ms, lambda: self._wake([ticket]))
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._wake_oldest(request)  # the message that has woken it is another's now
+            raise
+        finally:
+            timer.cancel()
+            self._waits.remove(ticket)
+            del self._futures[ticket]
+
+    def _wake_oldest(self, request: PopRequest) -> None:
+        self._wake(self._waits.take_oldest(request.topic, request.broker_name, request.group))
+
+    def _wake(self, tickets: Iterable[int]) -> None:
+        for ticket in tickets:
+            future = self._futures.get(ticket)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+    def wake_for(self, facts: Iterable[Fact]) -> None:
+        """Wakes the pops that can go on after these facts.
+
+        Messages that were not acknowledged in time are stored in a topic of their own, and wake nobody (rules 6.2).
+        """
+        if not len(self._waits):
+            return
+        for fact in facts:
+            match fact:
+                case RowsStored(queue, rows) if self._waits.has_pops_of(queue):
+                    self._wake(self._waits.take_woken(queue, Arrivals(rows), len(rows)))
+                case ColumnsStored(parts):
+                    for queue, first, count in parts:
+                        self._wake_columns(queue, first, count)
+                case OffsetsReset(group, offsets):
+                    self._wake(self._waits.take_all_of({queue.topic for queue, _ in offsets}, group))
+                case PoppedInOrder(group, queue) if find_block_end_ms(fact, "", self._clock.wall_ms()) is None:
+                    self._wake(self._waits.take_oldest(queue.topic, queue.broker_name, group))
+                case TopicPut(topic):
+                    self._wake(self._waits.take_all_of([topic.name]))
+                case TopicDeleted(name):
+                    self._wake(self._waits.take_all_of([name]))
+
+    def _wake_columns(self, queue: MessageQueue, first_offset: int, count: int) -> None:
+        if self._waits.has_pops_of(queue):
+            for batch in self._state.store.read(queue, first_offset, first_offset + count):
+                self._wake(self._waits.take_woken(queue, Arrivals(batch=batch), batch.num_rows))
+
+    # --- receipts ----------------------------------------------------------------------------------------------------
+
+    async def acknowledge(self, messages: Sequence[Delivered]) -> list[bool]:
+        """Acknowledges messages, all at once. Returns of each whether it was in flight. Raises ServiceNotAvailable."""
+        return await self._group_commit.execute(lambda draft: [acknowledge(draft, message) for message in messages])
+
+    async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
+        """Makes messages come again so long from now. Returns their new receipts. Raises ServiceNotAvailable."""
+        now_ms = self._clock.wall_ms()
+        return await self._group_commit.execute(
+            lambda draft: [change_invisible_time(draft, message, invisible_ms, now_ms) for message in messages]
+        )
+
+    def release(self, group: str, result: PopResult, taken: int = 0) -> None:
+        """Makes messages come again soon of which the caller has not got any but the first ``taken``."""
+        left = list(_list_receipts(group, result))[taken:]
+        if left and not self._is_closed:
+            task = asyncio.get_running_loop().create_task(self._release(left))
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
+
+    async def _release(self, messages: Sequence[Delivered]) -> None:
+        try:
+            await self.change_invisible_times(messages, RELEASED_AFTER_MS)
+        except BrokerError as error:
+            _logger.warning("%d messages that no client has got come again after their time: %s", len(messages), error)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends all pops that wait, and lets no further one wait."""
+        self._is_closed = True
+        self._wake(self._waits.take_all())
+
+
+def _list_receipts(group: str, result: PopResult) -> Iterator[Delivered]:
+    for part in result.parts:
+        for offset in part.offsets:
+            yield Delivered(group, part.queue, result.make_receipt(part, offset, -1))
