@@ -151,6 +151,11 @@ LAYERS = (
         f"{of_core('pulling', 'clients', 'admin', 'filters', 'state', 'messages')} pyarrow",
         EFFECTS,
     ),
+    Layer(
+        "rmqpull_broker/core/popping/*",
+        of_core("popping", "pulling", "sending", "clients", "admin", "filters", "state", "messages"),
+        EFFECTS,
+    ),
     Layer("rmqpull_broker/core/*", of_core(), EFFECTS),
     # Its disk.
     Layer("rmqpull_broker/store/vfs.py", "rmqpull_broker.store.vfs"),

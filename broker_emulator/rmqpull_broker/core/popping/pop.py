@@ -68,11 +68,10 @@ def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
         return Outlook(is_ready=True)  # the pop is refused
     blocked_until_ms: int | None = None
     for _, queue in _list_queues(draft, request, topic, 1):
-        if request.in_order:
-            end_ms = find_block_end_ms(draft.find_in_order(request.group, queue), request.attempt_id, now_ms)
-            if end_ms is not None:
-                blocked_until_ms = min(end_ms, blocked_until_ms or end_ms)
-                continue
+        end_ms = _find_block_end_ms(draft, request, queue, now_ms)
+        if end_ms is not None:
+            blocked_until_ms = min(end_ms, blocked_until_ms or end_ms)
+            continue
         offset = state.consumer_offsets.get((request.group, queue), -1)
         is_reset = (request.group, queue) in state.resets
         if offset < 0 or is_reset or offset != state.bounds(queue).max_offset:
@@ -104,11 +103,8 @@ def _list_retry_queues(draft: Draft, request: PopRequest) -> Iterator[tuple[Topi
 def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, result: PopResult) -> PopResult:
     """Adds to a result what one queue has."""
     now_ms = result.pop_time_ms
-    if request.in_order:
-        block_end_ms = find_block_end_ms(draft.find_in_order(request.group, queue), request.attempt_id, now_ms)
-        if block_end_ms is not None:
-            earliest_ms = min(block_end_ms, result.blocked_until_ms or block_end_ms)
-            return replace(result, blocked_until_ms=earliest_ms)
+    if _find_block_end_ms(draft, request, queue, now_ms) is not None:
+        return result
     start = _find_start(draft, request, kind, queue)
     room = min(request.max_msg_nums, MESSAGES_MAX) - result.message_count
     if room <= 0 and result.parts:
@@ -124,6 +120,13 @@ def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: Messag
         _commit(draft, request.group, queue, pulled.next_offset)
     rest = result.rest_count + max(0, pulled.bounds.max_offset - pulled.next_offset)
     return replace(result, parts=[*result.parts, part] if offsets else result.parts, rest_count=rest)
+
+
+def _find_block_end_ms(draft: Draft, request: PopRequest, queue: MessageQueue, now_ms: int) -> int | None:
+    """Returns until when a queue is left out, because its last batch is in flight. A reset ends that."""
+    if not request.in_order or draft.find_reset(request.group, queue) is not None:
+        return None
+    return find_block_end_ms(draft.find_in_order(request.group, queue), request.attempt_id, now_ms)
 
 
 def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: int) -> PoppedPart:

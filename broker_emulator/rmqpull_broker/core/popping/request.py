@@ -58,17 +58,13 @@ class PoppedPart:
 
 @dataclass(frozen=True)
 class PopResult:
-    """What a pop got. ``rest_count`` counts the messages behind it, matching or not.
-
-    ``blocked_until_ms`` is when a queue that was left out can be delivered in order again, or None.
-    """
+    """What a pop got. ``rest_count`` counts the messages behind it, matching or not."""
 
     pop_time_ms: int
     invisible_ms: int
     revive_queue_id: int
     parts: Sequence[PoppedPart] = ()
     rest_count: int = 0
-    blocked_until_ms: int | None = None
 
     @property
     def message_count(self) -> int:

@@ -1,0 +1,98 @@
+"""Messages in flight: compared with a plain dictionary, by any sequence of facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import PopEnded, Popped, PoppedInOrder
+from rmqpull_broker.core.state.popped import InFlight, PoppedMessages, make_offsets
+from rmqpull_broker.store.log import small_facts
+
+QUEUES = [MessageQueue("orders", "broker-a", 0), MessageQueue("paid", "broker-a", 1)]
+GROUPS = ["readers", "others"]
+OFFSETS = st.sets(st.integers(0, 9), min_size=1).map(lambda offsets: make_offsets(sorted(offsets)))
+TIMES = st.integers(0, 3)
+POPS = st.builds(Popped, st.sampled_from(GROUPS), st.sampled_from(QUEUES), OFFSETS, TIMES, st.integers(1, 9))
+ENDS = st.builds(PopEnded, st.sampled_from(GROUPS), st.sampled_from(QUEUES), OFFSETS, TIMES)
+ORDERED = st.builds(
+    PoppedInOrder,
+    st.sampled_from(GROUPS),
+    st.sampled_from(QUEUES),
+    OFFSETS.map(tuple) | st.just(()),
+    TIMES,
+    st.integers(1, 9),
+)
+
+Model = dict[tuple[str, MessageQueue, int, int], int]
+"""When a message comes again, by group, queue, offset and time of the pop."""
+
+
+def apply_to_model(model: Model, fact: Popped | PopEnded) -> None:
+    for offset in fact.offsets:
+        key = fact.group, fact.queue, offset, fact.pop_time_ms
+        if isinstance(fact, Popped):
+            model[key] = fact.pop_time_ms + fact.invisible_ms
+        else:
+            model.pop(key, None)
+
+
+def is_new(model: Model, fact: Popped | PopEnded) -> bool:
+    """A queue delivers no message twice at the same time: the consumer offset has moved."""
+    keys = ((fact.group, fact.queue, offset, fact.pop_time_ms) for offset in fact.offsets)
+    return isinstance(fact, PopEnded) or not any(key in model for key in keys)
+
+
+def list_all(popped: PoppedMessages) -> list[InFlight]:
+    return sorted(each for key in popped.list_queues() for each in popped.list_in_flight(*key))
+
+
+@given(st.lists(POPS | ENDS, max_size=40))
+def test_facts_say_what_is_in_flight(facts: list[Popped | PopEnded]) -> None:
+    popped, model = PoppedMessages(), Model()
+    for fact in facts:
+        if is_new(model, fact):
+            popped.apply(fact)
+            apply_to_model(model, fact)
+    assert list_all(popped) == sorted(InFlight(*key, due_ms) for key, due_ms in model.items())
+    assert len(popped) == len(model)
+    assert popped.next_due_ms() == min(model.values(), default=None)
+    for key in popped.list_queues():
+        assert popped.count(*key) == sum(each[:2] == key for each in model)
+    for now_ms in range(13):
+        due = {
+            (each.group, each.queue, offset, each.pop_time_ms)
+            for each in popped.list_due(now_ms, 10_000)
+            for offset in each.list_left()
+        }
+        assert due == {key for key, due_ms in model.items() if due_ms <= now_ms}
+
+
+@given(st.lists(POPS | ENDS | ORDERED, max_size=40))
+def test_a_snapshot_says_the_same(facts: list[Any]) -> None:
+    popped, model, again = PoppedMessages(), Model(), PoppedMessages()
+    for fact in facts:
+        if isinstance(fact, PoppedInOrder) or is_new(model, fact):
+            popped.apply(fact)
+            if not isinstance(fact, PoppedInOrder):
+                apply_to_model(model, fact)
+    for fact in popped.to_facts():
+        codec = small_facts.BY_FACT[type(fact)]
+        assert isinstance(fact, (Popped, PopEnded, PoppedInOrder))
+        again.apply(fact)
+        assert codec.kind in small_facts.BY_KIND
+    assert list_all(again) == list_all(popped)
+
+
+@given(st.lists(POPS | ORDERED, max_size=20), st.sampled_from(GROUPS))
+def test_a_deleted_group_or_topic_has_nothing_in_flight(facts: list[Any], group: str) -> None:
+    popped = PoppedMessages()
+    for fact in facts:
+        popped.apply(fact)
+    expected = [each for each in list_all(popped) if each.group != group and each.queue.topic != "paid"]
+    popped.drop_group(group)
+    popped.drop_topic("paid")
+    assert list_all(popped) == expected

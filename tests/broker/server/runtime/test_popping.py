@@ -1,0 +1,161 @@
+"""Pops on the event loop: waiting, leaving, and what goes on by the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from rmqpull_broker.core.admin.topics import delete_topic
+from rmqpull_broker.core.errors import TopicNotFound
+from rmqpull_broker.core.filters.message_filter import parse_tags
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.popping.request import PopRequest, PopResult
+from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
+from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
+from tests.harness.waiting import until
+
+POP = PopRequest(GROUP, TOPIC, "broker-a", invisible_ms=10_000)
+QUEUE = MessageQueue(TOPIC, "broker-a", 0)
+
+
+async def wait(broker: PopHarness, request: PopRequest = POP, poll_ms: int = 20_000) -> asyncio.Task[PopResult]:
+    """Starts a pop, and returns when it waits."""
+    before = broker.popping.waiting_count
+    task = asyncio.ensure_future(broker.popping.pop(request, poll_ms))
+    await until(lambda: task.done() or broker.popping.waiting_count > before, "waits")
+    assert not task.done(), task
+    return task
+
+
+def test_a_pop_without_a_message_ends_at_its_time() -> None:
+    async def story(broker: PopHarness) -> None:
+        task = await wait(broker)
+        await broker.advance(19_999)
+        assert not task.done()
+        await broker.advance(1)
+        assert ((await task).message_count, broker.popping.waiting_count) == (0, 0)
+
+    run_pops(story)
+
+
+def test_a_filter_that_drops_an_arrival_waits_on() -> None:
+    async def story(broker: PopHarness) -> None:
+        task = await wait(broker, replace(POP, message_filter=parse_tags("red")))
+        await broker.send("blue", tags="blue")
+        await broker.advance(0)
+        assert not task.done()
+        await broker.send("red", tags="red")
+        assert (await task).message_count == 1
+
+    run_pops(story)
+
+
+def test_what_is_left_wakes_the_next_pop() -> None:
+    async def story(broker: PopHarness) -> None:
+        first, second = [await wait(broker, replace(POP, max_msg_nums=1)) for _ in range(2)]
+        await broker.send("a", "b")
+        assert [(await first).message_count, (await second).message_count] == [1, 1]
+
+    run_pops(story)
+
+
+def test_a_message_that_comes_again_wakes_nobody() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a")
+        await broker.popping.pop(POP)
+        task = await wait(broker)
+        await broker.advance(10_000)
+        assert (len(broker.stored(RETRY_TOPIC)), task.done()) == (1, False)
+        await broker.advance(10_000)
+        assert (await task).message_count == 1  # it looks once more at the end
+
+    run_pops(story)
+
+
+def test_a_reset_wakes_the_group() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a")
+        await broker.popping.pop(POP)
+        task = await wait(broker)
+        await broker.group_commit.execute(lambda draft: reset_offsets(draft, GROUP, [(QUEUE, 0)]))
+        assert (await task).message_count == 1
+
+    run_pops(story)
+
+
+def test_a_deleted_topic_ends_the_pops_that_wait() -> None:
+    async def story(broker: PopHarness) -> None:
+        task = await wait(broker)
+        await broker.group_commit.execute(lambda draft: delete_topic(draft, TOPIC))
+        with pytest.raises(TopicNotFound):
+            await task
+
+    run_pops(story)
+
+
+def test_in_order_a_waiting_pop_goes_on_when_the_last_batch_is_visible_again() -> None:
+    async def story(broker: PopHarness) -> None:
+        request = replace(POP, in_order=True, max_msg_nums=1)
+        await broker.send("a", "b", message_group="g")
+        await broker.popping.pop(request)
+        task = await wait(broker, request)
+        await broker.advance(9_999)
+        assert not task.done()
+        await broker.advance(1)
+        assert [list(part.offsets) for part in (await task).parts] == [[0]]
+
+    run_pops(story, consume_message_orderly=True)
+
+
+async def leave_with_the_message(broker: PopHarness, task: asyncio.Task[PopResult]) -> None:
+    """The pop is stored, and its caller is gone."""
+    sending = asyncio.ensure_future(broker.send("a"))
+    await until(lambda: broker.popping.waiting_count == 0, "woken")
+    task.cancel()
+    await sending
+
+
+async def leave_first(broker: PopHarness, task: asyncio.Task[PopResult]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    await broker.send("a")
+
+
+@pytest.mark.parametrize("leave", [leave_first, leave_with_the_message])
+def test_the_message_of_a_caller_that_leaves_comes_again(
+    leave: Callable[[PopHarness, asyncio.Task[PopResult]], Awaitable[None]],
+) -> None:
+    async def story(broker: PopHarness) -> None:
+        task = await wait(broker)
+        await leave(broker, task)
+        await broker.advance(1_000)
+        await broker.advance(0)
+        found = await broker.popping.pop(POP)
+        assert found.message_count == 1
+
+    run_pops(story)
+
+
+def test_what_was_not_written_comes_again_after_a_second() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b", "c")
+        result = await broker.popping.pop(POP)
+        broker.popping.release(GROUP, result, taken=1)
+        await broker.advance(0)
+        await broker.advance(1_000)
+        assert [row.message.body for row in broker.stored(RETRY_TOPIC)] == [b"b", b"c"]
+
+    run_pops(story)
+
+
+def test_a_broker_that_stops_ends_all_pops() -> None:
+    async def story(broker: PopHarness) -> None:
+        task = await wait(broker)
+        broker.popping.close()
+        assert (await task).message_count == 0
+        assert (await broker.popping.pop(POP, 20_000)).message_count == 0
+
+    run_pops(story)
