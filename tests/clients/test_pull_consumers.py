@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from processes.apache.many_clients import OneClient, Read
@@ -14,7 +16,7 @@ def test_lite_pull_subscribes_and_commits(place: Place) -> None:
     """Lite pull with subscribe: members share the queues, filter, and commit what they have polled."""
     topic = place.create_topic(queues=2)
     members = [place.start("litePull", topic=topic, expression="red") for _ in range(2)]
-    wait_until(lambda: [len(one.call("assignment")) for one in members] == [1, 1], "shared equally")
+    wait_until_shared(members)
     for queue in range(2):
         place.send(topic, "1", "2", tags="red", broker=BROKER, queue=queue)
         place.send(topic, "3", tags="blue", broker=BROKER, queue=queue)
@@ -31,6 +33,19 @@ def test_lite_pull_subscribes_and_commits(place: Place) -> None:
         member.call("commitAll")
         place.shut_down(member)
     assert [place.administration.query_offset(place.group, topic, queue) for queue in range(2)] == [2, 2]
+
+
+def wait_until_shared(members: Sequence[OneClient]) -> None:
+    shares: list[object] = []
+
+    def is_shared() -> bool:
+        shares[:] = [one.call("assignment") for one in members]
+        return [len(share) for share in shares if isinstance(share, list)] == [1, 1]
+
+    try:
+        wait_until(is_shared, "shared equally")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {shares}") from None
 
 
 @pytest.mark.small

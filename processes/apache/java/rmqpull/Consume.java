@@ -11,7 +11,6 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
-import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
 
 /**
@@ -63,11 +62,11 @@ public final class Consume {
             ? new DefaultLitePullConsumer(group) : new DefaultLitePullConsumer(group, keys);
         consumer.setNamesrvAddr(nameServers);
         consumer.setAutoCommit(false);
+        // Not seekToBegin: the pull that assign() has started may take over the place that a seek sets, or set its own.
+        // Then messages are skipped, or come twice.
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.start();
         consumer.assign(consumer.fetchMessageQueues(topic));
-        for (MessageQueue queue : consumer.fetchMessageQueues(topic)) {
-            consumer.seekToBegin(queue);
-        }
         printLine("ready");
         while (true) {
             print(consumer.poll(1000));
