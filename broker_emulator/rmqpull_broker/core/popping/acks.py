@@ -57,7 +57,7 @@ def give_up(draft: Draft, sender: Sender, message: Delivered, now_ms: int) -> bo
 
 
 def change_invisible_time(draft: Draft, message: Delivered, invisible_ms: int, now_ms: int) -> Receipt:
-    """Makes a message come again ``invisible_ms`` from now. Returns its new receipt.
+    """Makes a message come again ``invisible_ms`` from now. Returns its new receipt, which names this message alone.
 
     A delivery in order keeps its time of the pop. A message that is not in flight stays as it is.
     """
@@ -67,12 +67,12 @@ def change_invisible_time(draft: Draft, message: Delivered, invisible_ms: int, n
         batch = _find_batch(draft, group, queue, receipt)
         if batch is not None and offset not in batch.acknowledged:
             draft.add(delay_in_order(batch, offset, now_ms + invisible_ms))
-        return receipt._replace(invisible_ms=now_ms + invisible_ms - receipt.pop_time_ms)
+        return receipt._replace(start_offset=offset, invisible_ms=now_ms + invisible_ms - receipt.pop_time_ms)
     if draft.is_in_flight(group, queue, offset, receipt.pop_time_ms):
         here = range(offset, offset + 1)
         draft.add(PopEnded(group, queue, here, receipt.pop_time_ms))
         draft.add(Popped(group, queue, here, now_ms, invisible_ms))
-    return receipt._replace(pop_time_ms=now_ms, invisible_ms=invisible_ms)
+    return receipt._replace(start_offset=offset, pop_time_ms=now_ms, invisible_ms=invisible_ms)
 
 
 def _find_batch(draft: Draft, group: str, queue: MessageQueue, receipt: Receipt) -> PoppedInOrder | None:

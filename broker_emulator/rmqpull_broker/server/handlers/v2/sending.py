@@ -9,11 +9,11 @@ from rmqpull_broker.core.errors import (
     IllegalOperation,
     InvalidTransactionId,
     MessageCorrupted,
-    MessagePropertyConflictWithType,
     WrongTransaction,
 )
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.core.sending import delays, transactions
+from rmqpull_broker.core.sending.refusals import wrong_type
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd
 from rmqpull_broker.core.state.names import check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -79,10 +79,7 @@ async def recall_message(
     check_topic_name(name)
     topic_type = service.state.require_topic(name).topic_type
     if topic_type not in (TopicType.DELAY, TopicType.MIXED):
-        raise MessagePropertyConflictWithType(
-            f"TopicMessageType validate failed, the expected type is {TopicType.DELAY.value}, "
-            f"but actual type is {topic_type.value}"
-        )
+        raise wrong_type(topic_type, TopicType.DELAY)
     msg_id = await service.group_commit.execute(
         lambda draft: delays.recall(draft, name, request.recall_handle, service.clock_ms())
     )

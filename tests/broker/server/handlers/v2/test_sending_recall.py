@@ -75,7 +75,9 @@ def test_a_delivered_message_cannot_be_recalled(broker: RunningBroker, client: R
 
 
 def test_only_messages_of_delay_topics_are_recalled(client: RpcClient) -> None:
-    assert code(recall(client, "any", "orders")) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    refused = recall(client, "any", "orders")
+    assert code(refused) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    assert refused.status.message.endswith("the expected type is NORMAL, but actual type is DELAY")
     assert code(recall(client, "any", "unknown")) == "TOPIC_NOT_FOUND"
     assert code(recall(client, "no handle")) == "INTERNAL_SERVER_ERROR"
 

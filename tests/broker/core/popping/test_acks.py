@@ -1,0 +1,35 @@
+"""What becomes of a delivery: it is acknowledged, or comes again at another time."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.core.admin.groups import ensure_group
+from rmqpull_broker.core.model import Message
+from rmqpull_broker.core.popping.acks import change_invisible_time
+from rmqpull_broker.core.popping.pop import pop_messages
+from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.request import PopRequest
+from tests.harness.core import CoreHarness
+
+
+@pytest.mark.parametrize(
+    ("in_order", "before", "after"),
+    [
+        (False, "0 100 10000 1 0 broker-a 0 2 77", "2 150 500 1 0 broker-a 0 2 77"),
+        (True, "0 100 10000 999 0 broker-a 0 2 77", "2 100 550 999 0 broker-a 0 2 77"),
+    ],
+)
+def test_a_changed_receipt_names_one_message_and_its_new_time(
+    core: CoreHarness, in_order: bool, before: str, after: str
+) -> None:
+    core.topic(queue_count=1)
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    for _ in range(3):
+        core.send(Message(b"x", "id"))
+    request = PopRequest("readers", "orders", "broker-a", invisible_ms=10_000, in_order=in_order)
+    result = core.run(lambda draft: pop_messages(draft, request, 100, lambda _: 1))
+    (part,) = result.parts
+    last = Delivered("readers", part.queue, result.make_receipt(part, 2, 77))
+    assert last.receipt.handle == before
+    assert core.run(lambda draft: change_invisible_time(draft, last, 500, now_ms=150)).handle == after
