@@ -170,6 +170,12 @@ class JavaOracle:
         """Guava's `Hashing.consistentHash` of a hash code of 32 bits. Only 5.x has it."""
         return self._int("consistentHash", hash=hash_code, buckets=buckets)
 
+    # ---- pop
+
+    def call_extra_info(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of `ExtraInfoUtil`; only 5.x has it. A `StringBuilder` is a text here."""
+        return self._call("extraInfo", method=method, arguments=arguments)
+
     # ---- calls
 
     def _call(self, name: str, **request: Any) -> Any:

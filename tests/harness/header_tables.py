@@ -29,6 +29,18 @@ from rmqpull_proto.remoting.headers import (
     UnregisterClientRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from rmqpull_proto.remoting.pop_headers import (
+    AckMessageRequestHeader,
+    ChangeInvisibleTimeRequestHeader,
+    ChangeInvisibleTimeResponseHeader,
+    NotificationRequestHeader,
+    NotificationResponseHeader,
+    PeekMessageRequestHeader,
+    PollingInfoRequestHeader,
+    PollingInfoResponseHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
 from rmqpull_proto.remoting.sending_headers import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
@@ -73,6 +85,12 @@ REQUEST_HEADERS: Mapping[int, type[Header]] = MappingProxyType(
         RequestCode.GET_TOPIC_CONFIG: TopicRequestHeader,
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: GetSubscriptionGroupConfigRequestHeader,
         RequestCode.RECALL_MESSAGE: RecallMessageRequestHeader,
+        RequestCode.POP_MESSAGE: PopMessageRequestHeader,
+        RequestCode.ACK_MESSAGE: AckMessageRequestHeader,
+        RequestCode.PEEK_MESSAGE: PeekMessageRequestHeader,
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: ChangeInvisibleTimeRequestHeader,
+        RequestCode.NOTIFICATION: NotificationRequestHeader,
+        RequestCode.POLLING_INFO: PollingInfoRequestHeader,
     }
 )
 """The header of each request. A request of ``Header`` has no fields."""
@@ -90,6 +108,11 @@ RESPONSE_HEADERS: Mapping[int, type[Header]] = MappingProxyType(
         RequestCode.GET_MIN_OFFSET: OffsetResponseHeader,
         RequestCode.GET_EARLIEST_MSG_STORETIME: GetEarliestMsgStoretimeResponseHeader,
         RequestCode.RECALL_MESSAGE: RecallMessageResponseHeader,
+        RequestCode.POP_MESSAGE: PopMessageResponseHeader,
+        RequestCode.PEEK_MESSAGE: PopMessageResponseHeader,
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: ChangeInvisibleTimeResponseHeader,
+        RequestCode.NOTIFICATION: NotificationResponseHeader,
+        RequestCode.POLLING_INFO: PollingInfoResponseHeader,
     }
 )
 """The header of the response to each request that has one."""

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from processes.apache.oracle import JavaOracle, JavaRefused, to_text
+from rmqpull_proto.remoting import pop_headers
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import V4_9_3, VERSION, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
@@ -107,7 +108,14 @@ SHARED = {
 }
 """The names of Java's headers whose fields are those of a base class here. 351 and 352 are new in 5.x."""
 OFFSETS = ("QueryConsumerOffset", "SearchOffset", "GetMaxOffset", "GetMinOffset")
-NEW = ("GetSubscriptionGroupConfigRequestHeader", "RecallMessageRequestHeader", "RecallMessageResponseHeader")
+NEW = (
+    *("GetSubscriptionGroupConfigRequestHeader", "RecallMessageRequestHeader", "RecallMessageResponseHeader"),
+    *(
+        header.__name__
+        for header in vars(pop_headers).values()
+        if getattr(header, "__module__", "") == pop_headers.__name__
+    ),
+)
 NOT_IN_JAVA = (
     *("Header", "RpcRequestHeader", "TopicRequestHeader", "TopicQueueRequestHeader", "GroupRequestHeader"),
     "OffsetResponseHeader",

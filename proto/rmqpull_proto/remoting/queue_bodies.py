@@ -88,11 +88,11 @@ def decode_assignment_query(body: bytes | memoryview) -> AssignmentQuery:
     return AssignmentQuery(topic, group, client_id, strategy, model)
 
 
-def encode_assignments(queues: Iterable[tuple[str, str, int]] | None) -> bytes:
-    """Writes the body of the response: queues to pull from. None tells the client to keep what it has."""
+def encode_assignments(queues: Iterable[tuple[str, str, int]] | None, mode: str = "PULL") -> bytes:
+    """Writes the body of the response: queues to pull from or to pop. None tells the client to keep what it has."""
     if queues is None:
         return b"{}"
-    return write_json({"messageQueueAssignments": [{"messageQueue": _write_queue(*q), "mode": "PULL"} for q in queues]})
+    return write_json({"messageQueueAssignments": [{"messageQueue": _write_queue(*q), "mode": mode} for q in queues]})
 
 
 # Offsets by queue. The keys of these objects are objects (rules 4.3).

@@ -1,6 +1,7 @@
 package rmqpull;
 
 import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import com.alibaba.fastjson.parser.Feature;
 import com.alibaba.fastjson.serializer.SerializerFeature;
@@ -9,12 +10,14 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
@@ -103,6 +106,7 @@ public final class Oracle {
             CompressionType.of(request.getString("type"))).decompress(bytes(request, "data"))));
         calls.put("crc32", request -> UtilAll.crc32(bytes(request, "data")));
         calls.put("hashCode", request -> request.getString("text").hashCode());
+        calls.put("extraInfo", request -> extraInfo(request.getString("method"), request.getJSONArray("arguments")));
         calls.put("consistentHash", request -> Class.forName("com.google.common.hash.Hashing") // not in 4.x
             .getMethod("consistentHash", long.class, int.class)
             .invoke(null, (long) request.getIntValue("hash"), request.getIntValue("buckets")));
@@ -218,6 +222,27 @@ public final class Oracle {
             }
         }
         return values;
+    }
+
+    /** Calls a method of ExtraInfoUtil, which 4.x does not have. One that appends to a builder starts with a text. */
+    private static Object extraInfo(String name, JSONArray arguments) throws Exception {
+        for (Method method : find("ExtraInfoUtil").getMethods()) {
+            Class<?>[] types = method.getParameterTypes();
+            if (method.getName().equals(name) && types.length == arguments.size()) {
+                Object[] values = new Object[types.length];
+                for (int i = 0; i < types.length; i++) {
+                    values[i] = arguments.getObject(i, types[i] == StringBuilder.class ? String.class : types[i]);
+                    if (types[i] == StringBuilder.class) {
+                        values[i] = new StringBuilder((String) values[i]);
+                    } else if (types[i] == List.class) {
+                        values[i] = arguments.getJSONArray(i).toJavaList(Long.class);
+                    }
+                }
+                Object result = method.invoke(null, values);
+                return types[0] == StringBuilder.class ? values[0].toString() : result;
+            }
+        }
+        throw new NoSuchMethodException(name);
     }
 
     private static Object decodeMessageId(JSONObject request) throws Exception {
