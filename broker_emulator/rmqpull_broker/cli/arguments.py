@@ -41,4 +41,5 @@ def _call(ctx: click.Context, name: str, request: Any) -> Any | None:
 
 
 topic_argument = click.argument("topic", shell_complete=complete_topics)
+optional_topic_argument = click.argument("topic", required=False, shell_complete=complete_topics)
 group_argument = click.argument("group", shell_complete=complete_groups)

@@ -7,7 +7,10 @@ from typing import Any
 from rmqpull_broker.cli.values import format_time
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-PROGRESS_COLUMNS = ("group", "topic", "brokerName", "queueId", "consumerOffset", "minOffset", "maxOffset", "lag")
+PROGRESS_COLUMNS = (
+    *("group", "topic", "brokerName", "queueId"),
+    *("consumerOffset", "minOffset", "maxOffset", "lag", "inFlight"),
+)
 
 
 def make_client_row(client: rpc.Client) -> dict[str, Any]:
@@ -47,4 +50,5 @@ def make_progress_row(entry: rpc.QueueProgress) -> dict[str, Any]:
         "minOffset": entry.min_offset,
         "maxOffset": entry.max_offset,
         "lag": entry.lag,
+        "inFlight": entry.in_flight,
     }

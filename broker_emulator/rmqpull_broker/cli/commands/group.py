@@ -14,7 +14,7 @@ from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_client_row, make_prog
 from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-_COLUMNS = ("group", "clients", "lag", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
+_COLUMNS = ("group", "clients", "lag", "inFlight", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
 _RESET_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
 
 
@@ -83,7 +83,7 @@ def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, co
     if as_json:
         show_json({**_row(response.group), "created": response.created})
     else:
-        show_table([_row(response.group)], (_COLUMNS[0], *_COLUMNS[3:]))
+        show_table([_row(response.group)], (_COLUMNS[0], *_COLUMNS[4:]))
 
 
 @command.command("list", examples=["rmqpull-broker group list", "rmqpull-broker group list --json"])
@@ -92,7 +92,10 @@ def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, co
 def list_groups(connection: Connection, as_json: bool) -> None:
     """List the consumer groups."""
     response = connection.admin("ListGroups", rpc.ListGroupsRequest())
-    rows = [{**_row(summary.group), "clients": summary.client_count, "lag": summary.lag} for summary in response.groups]
+    rows = [
+        {**_row(entry.group), "clients": entry.client_count, "lag": entry.lag, "inFlight": entry.in_flight}
+        for entry in response.groups
+    ]
     show(
         rows, _COLUMNS, as_json=as_json, nothing="no consumer groups; the first pull or heartbeat of a group creates it"
     )
@@ -111,7 +114,7 @@ def describe(connection: Connection, group: str, as_json: bool) -> None:
     if as_json:
         show_json({**fields, "clients": clients, "progress": progress})
         return
-    show_fields({**fields, "lag": sum(entry["lag"] for entry in progress)})
+    show_fields({**fields, **{name: sum(entry[name] for entry in progress) for name in ("lag", "inFlight")}})
     if clients:
         click.echo()
         show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))

@@ -17,7 +17,7 @@ from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_progress_row
 from rmqpull_broker.cli.values import SECONDS
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-_COLUMNS = ("group", "topic", "queues", "lag")
+_COLUMNS = ("group", "topic", "queues", "lag", "inFlight")
 
 
 @click.command(
@@ -54,6 +54,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Show how far consumer groups are behind: the number of messages after their consumer offsets.
+
+    In flight are messages that a group has received and not acknowledged yet. 'peek --in-flight' lists them.
 
     With --watch --json, each output is one line.
     """
@@ -102,7 +104,8 @@ def _totals(progress: Iterable[rpc.QueueProgress]) -> list[dict[str, Any]]:
     totals: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in progress:
         key = entry.group, entry.queue.topic
-        total = totals.setdefault(key, {"group": key[0], "topic": key[1], "queues": 0, "lag": 0})
+        total = totals.setdefault(key, {"group": key[0], "topic": key[1], "queues": 0, "lag": 0, "inFlight": 0})
         total["queues"] += 1
         total["lag"] += entry.lag
+        total["inFlight"] += entry.in_flight
     return list(totals.values())

@@ -17,9 +17,10 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.cli.arguments import topic_argument
+from rmqpull_broker.cli.arguments import optional_topic_argument
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
+from rmqpull_broker.cli.in_flight import show_in_flight
 from rmqpull_broker.cli.message_lines import make_json_rows
 from rmqpull_broker.cli.output import Refused, show_json, show_table
 from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
@@ -59,9 +60,14 @@ Matches = Callable[[pa.RecordBatch], pa.Array]
         "rmqpull-broker peek orders --key 4711",
         "rmqpull-broker peek orders --queue broker-a/3 --from-offset 1200",
         "rmqpull-broker peek orders --at-time 2013-01-31T12:00:00Z --sql \"city = 'Riga'\"",
+        "rmqpull-broker peek orders --in-flight --group readers",
     ],
 )
-@topic_argument
+@optional_topic_argument
+@click.option(
+    "--in-flight", is_flag=True, help="Messages that consumers have received and not acknowledged yet, of all topics."
+)
+@click.option("--group", metavar="GROUP", help="Only messages that are in flight for this group.")
 @click.option(
     "-n",
     "--newest",
@@ -93,7 +99,9 @@ Matches = Callable[[pa.RecordBatch], pa.Array]
 @connected
 def command(
     connection: Connection,
-    topic: str,
+    topic: str | None,
+    in_flight: bool,
+    group: str | None,
     count: int,
     queue: QueueName | None,
     from_offset: int | None,
@@ -107,8 +115,16 @@ def command(
 ) -> None:
     """Show messages of a topic without consuming them, oldest first.
 
-    With --json, each message is one line, which 'send' accepts.
+    With --json, each message is one line, which 'send' accepts. With --in-flight, shows where the messages are, and
+    when they come again; a topic includes its retries.
     """
+    if in_flight:
+        if any(option is not None for option in (from_offset, at_time, key, msg_id, tag, sql)):
+            raise click.UsageError("--in-flight goes with --group, --queue and --newest only")
+        show_in_flight(connection, topic, group, queue, count, as_json)
+        return
+    if topic is None or group is not None:
+        raise click.UsageError("give a topic" if topic is None else "--group needs --in-flight")
     if from_offset is not None and at_time is not None:
         raise click.UsageError("give only one of --from-offset and --at-time")
     if tag is not None and sql is not None:

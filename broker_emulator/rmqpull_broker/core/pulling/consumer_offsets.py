@@ -181,12 +181,16 @@ def report_lost(draft: Draft, query_id: str, batch_id: int, ranges: Sequence[Los
 
 
 class QueueProgress(NamedTuple):
-    """A group's progress in a queue. ``consumer_offset`` is None where the group has none."""
+    """A group's progress in a queue. ``consumer_offset`` is None where the group has none.
+
+    ``in_flight`` counts the messages that the group has received and not acknowledged yet.
+    """
 
     group: str
     queue: MessageQueue
     consumer_offset: int | None
     bounds: Bounds
+    in_flight: int = 0
 
     @property
     def lag(self) -> int:
@@ -219,9 +223,10 @@ def _list_readable(state: BrokerState, name: str) -> set[MessageQueue]:
 
 
 def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> QueueProgress:
-    """Returns a group's consumer offset on one queue, and the queue's bounds."""
+    """Returns a group's consumer offset on one queue, the queue's bounds, and what is in flight."""
     offset = state.consumer_offsets.get((group, queue), -1)
-    return QueueProgress(group, queue, offset if offset >= 0 else None, state.bounds(queue))
+    in_flight = state.popped.count(group, queue)
+    return QueueProgress(group, queue, offset if offset >= 0 else None, state.bounds(queue), in_flight)
 
 
 def list_groups_on(state: BrokerState, topic: str) -> list[str]:

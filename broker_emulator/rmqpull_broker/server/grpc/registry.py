@@ -79,6 +79,7 @@ ADMIN_HANDLERS: Mapping[str, Handler] = {
     "DeleteGroup": groups.delete_group,
     "ResetOffsets": admin_offsets.reset_offsets,
     "QueryLag": groups.query_lag,
+    "ListInFlight": groups.list_in_flight,
     "ListClients": admin_clients.list_clients,
     "ListLocks": admin_clients.list_locks,
     "LockQueues": admin_clients.lock_queues,

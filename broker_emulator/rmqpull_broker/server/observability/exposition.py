@@ -7,12 +7,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from rmqpull_broker.core.popping.in_flight import count_by_topic
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
@@ -23,10 +24,11 @@ CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 8_192
 REQUEST_TIMEOUT_S = 5.0
 LAG_SERIES_MAX = 10_000
-"""Pairs of group and topic whose lag is shown, those with the most lag first."""
+"""Pairs of group and topic whose lag is shown, those with the most lag first; the same for messages in flight."""
 
 _ROWS_BETWEEN_PAUSES = 1_000
 _PREFIX = "rmqpull_broker"
+_GROUP_AND_TOPIC = ("group", "topic")
 
 _logger = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ class Exposition:
 
     async def build_page(self) -> bytes:
         """Builds the page, in Prometheus' text format."""
-        families = [*self._counters(), *self._gauges(), await self._lag()]
+        families = [*self._counters(), *self._deliveries(), *self._gauges(), await self._lag()]
         return await asyncio.to_thread(self._render, families)
 
     def _render(self, families: list[Metric]) -> bytes:
@@ -116,6 +118,20 @@ class Exposition:
         failures = "Failed writes to the commit log."
         yield CounterMetricFamily(f"{_PREFIX}_sync_failures", failures, counted.sync_failures)
 
+    def _deliveries(self) -> Iterator[Metric]:
+        """What happens to messages that groups acknowledge one by one, by the topics in which they are stored."""
+        counted = self._metrics
+        for name, doc, counts in (
+            ("messages_delivered", "Messages delivered to groups that acknowledge them.", counted.delivered),
+            ("messages_redelivered", "Of these, messages that the group had received before.", counted.redelivered),
+            ("messages_acknowledged", "Messages that a group has acknowledged.", counted.acknowledged),
+            ("messages_dead_lettered", "Messages that became dead letters of a group.", counted.dead_lettered),
+        ):
+            yield _by_group(CounterMetricFamily(f"{_PREFIX}_{name}", doc, labels=_GROUP_AND_TOPIC), counts.items())
+        doc = "Messages that a group has received, and neither acknowledged nor let return."
+        in_flight = GaugeMetricFamily(f"{_PREFIX}_messages_in_flight", doc, labels=_GROUP_AND_TOPIC)
+        yield _by_group(in_flight, count_by_topic(self._state).most_common(LAG_SERIES_MAX))
+
     def _gauges(self) -> Iterator[Metric]:
         for name, doc, value in (
             ("parked_pulls", "Parked pulls: they wait for messages.", len(self._parking)),
@@ -133,10 +149,8 @@ class Exposition:
             if row % _ROWS_BETWEEN_PAUSES == _ROWS_BETWEEN_PAUSES - 1:
                 await asyncio.sleep(0)
         doc = "Messages between a group's offsets and the max offsets of those queues."
-        family = GaugeMetricFamily(f"{_PREFIX}_consumer_lag", doc, labels=("group", "topic"))
-        for labels, lag in lags.most_common(LAG_SERIES_MAX):
-            family.add_metric(labels, lag)
-        return family
+        family = GaugeMetricFamily(f"{_PREFIX}_consumer_lag", doc, labels=_GROUP_AND_TOPIC)
+        return _by_group(family, lags.most_common(LAG_SERIES_MAX))
 
 
 class _Collected:
@@ -147,6 +161,12 @@ class _Collected:
 
     def collect(self) -> list[Metric]:
         return self._families
+
+
+def _by_group(family: CounterMetricFamily | GaugeMetricFamily, counts: Iterable[tuple[tuple[str, str], int]]) -> Metric:
+    for labels, count in counts:
+        family.add_metric(labels, count)
+    return family
 
 
 def _by_label(name: str, doc: str, label: str, counts: Mapping[str, int]) -> Metric:

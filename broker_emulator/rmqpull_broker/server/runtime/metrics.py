@@ -12,9 +12,11 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqpull_broker.core.popping.receipts import TopicKind
+from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, GroupDeleted, RowsStored, TopicDeleted
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -47,6 +49,11 @@ class Metrics:
         self.messages_out: Counter[str] = Counter()
         self.bytes_out: Counter[str] = Counter()
         self.pulls: Counter[str] = Counter()
+        # By group, and by the topic in which the message is stored.
+        self.delivered: Counter[tuple[str, str]] = Counter()
+        self.redelivered: Counter[tuple[str, str]] = Counter()
+        self.acknowledged: Counter[tuple[str, str]] = Counter()
+        self.dead_lettered: Counter[tuple[str, str]] = Counter()
         self.calls: Counter[tuple[str, int | str]] = Counter()
         self.call_seconds: dict[str, Histogram] = {}
         self.sync_seconds = Histogram(SECONDS)
@@ -65,6 +72,15 @@ class Metrics:
                 # The counters must not grow for ever.
                 for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):
                     del counter[fact.topic]
+                self._forget(1, fact.topic)
+            elif isinstance(fact, GroupDeleted):
+                self._forget(0, fact.group)
+
+    def _forget(self, index: int, name: str) -> None:
+        """Forgets what was counted for a deleted group or topic."""
+        for counter in (self.delivered, self.redelivered, self.acknowledged, self.dead_lettered):
+            for key in [key for key in counter if key[index] == name]:
+                del counter[key]
 
     def _count_columns(self, stored: ColumnsStored) -> None:
         start = 0
@@ -89,6 +105,17 @@ class Metrics:
         if pulled.row_count:
             self.messages_out[topic] += pulled.row_count
             self.bytes_out[topic] += pulled.message_bytes
+
+    def count_popped(self, group: str, result: PopResult) -> None:
+        """Counts the messages that a pop has delivered to a group."""
+        for part in result.parts:
+            key, offsets = (group, part.queue.topic), part.offsets
+            again = sum(part.consumed_times.get(offset, 0) > 0 for offset in offsets)
+            self.delivered[key] += len(offsets)
+            self.redelivered[key] += again if part.topic_kind is TopicKind.NORMAL else len(offsets)
+            for batch in part.pulled.batches:
+                self.messages_out[part.queue.topic] += batch.num_rows
+                self.bytes_out[part.queue.topic] += _body_bytes(batch)
 
     def count_call(self, rpc: str, code: int | str, seconds: float) -> None:
         """Counts a call, by the code of its status or the name of gRPC's status."""

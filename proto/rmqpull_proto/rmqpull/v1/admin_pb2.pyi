@@ -223,14 +223,16 @@ class ListGroupsResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[GroupSummary, _Mapping]]] = ...) -> None: ...
 
 class GroupSummary(_message.Message):
-    __slots__ = ("group", "client_count", "lag")
+    __slots__ = ("group", "client_count", "lag", "in_flight")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     CLIENT_COUNT_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     group: Group
     client_count: int
     lag: int
-    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., client_count: _Optional[int] = ..., lag: _Optional[int] = ...) -> None: ...
+    in_flight: int
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., client_count: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupRequest(_message.Message):
     __slots__ = ("name",)
@@ -253,20 +255,22 @@ class DescribeGroupResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., message_model: _Optional[str] = ..., clients: _Optional[_Iterable[_Union[Client, _Mapping]]] = ..., progress: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
 
 class QueueProgress(_message.Message):
-    __slots__ = ("group", "queue", "consumer_offset", "min_offset", "max_offset", "lag")
+    __slots__ = ("group", "queue", "consumer_offset", "min_offset", "max_offset", "lag", "in_flight")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     group: str
     queue: _columns_pb2.Queue
     consumer_offset: int
     min_offset: int
     max_offset: int
     lag: int
-    def __init__(self, group: _Optional[str] = ..., queue: _Optional[_Union[_columns_pb2.Queue, _Mapping]] = ..., consumer_offset: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., lag: _Optional[int] = ...) -> None: ...
+    in_flight: int
+    def __init__(self, group: _Optional[str] = ..., queue: _Optional[_Union[_columns_pb2.Queue, _Mapping]] = ..., consumer_offset: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
 
 class DeleteGroupRequest(_message.Message):
     __slots__ = ("name",)
@@ -333,6 +337,52 @@ class QueryLagResponse(_message.Message):
     status: _definition_pb2.Status
     progress: _containers.RepeatedCompositeFieldContainer[QueueProgress]
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., progress: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
+
+class ListInFlightRequest(_message.Message):
+    __slots__ = ("groups", "topics", "broker_name", "queue_id", "max_messages")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    BROKER_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    broker_name: str
+    queue_id: int
+    max_messages: int
+    def __init__(self, groups: _Optional[_Iterable[str]] = ..., topics: _Optional[_Iterable[str]] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., max_messages: _Optional[int] = ...) -> None: ...
+
+class ListInFlightResponse(_message.Message):
+    __slots__ = ("status", "messages", "total")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    status: _definition_pb2.Status
+    messages: _containers.RepeatedCompositeFieldContainer[InFlightMessage]
+    total: int
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[InFlightMessage, _Mapping]]] = ..., total: _Optional[int] = ...) -> None: ...
+
+class InFlightMessage(_message.Message):
+    __slots__ = ("group", "queue", "queue_offset", "message_id", "tag", "keys", "delivery_attempt", "delivered_timestamp_ms", "visible_timestamp_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    queue: _columns_pb2.Queue
+    queue_offset: int
+    message_id: str
+    tag: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    delivery_attempt: int
+    delivered_timestamp_ms: int
+    visible_timestamp_ms: int
+    def __init__(self, group: _Optional[str] = ..., queue: _Optional[_Union[_columns_pb2.Queue, _Mapping]] = ..., queue_offset: _Optional[int] = ..., message_id: _Optional[str] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., delivery_attempt: _Optional[int] = ..., delivered_timestamp_ms: _Optional[int] = ..., visible_timestamp_ms: _Optional[int] = ...) -> None: ...
 
 class Client(_message.Message):
     __slots__ = ("client_id", "client_type", "language", "version", "last_heartbeat_timestamp_ms", "memberships")

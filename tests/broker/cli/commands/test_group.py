@@ -22,6 +22,7 @@ def test_groups_are_listed_with_their_lag(run: RunCommand, run_json: RunJson) ->
         "GROUP": "readers",
         "CLIENTS": "0",
         "LAG": "2",
+        "IN FLIGHT": "0",
         "CONSUME": "yes",
         "BROADCAST": "yes",
         "ORDERLY": "no",
@@ -61,11 +62,12 @@ def test_a_group_is_described_with_its_progress(run: RunCommand, run_json: RunJs
             "minOffset": 0,
             "maxOffset": 3,
             "lag": 2,
+            "inFlight": 0,
         }
     ]
     lines = run("group", "describe", "readers").stdout.splitlines()
     assert ["LAG", "2"] in [line.split() for line in lines]
-    assert lines[-1].split() == ["single", "broker-a", "0", "1", "0", "3", "2"]
+    assert lines[-1].split() == ["single", "broker-a", "0", "1", "0", "3", "2", "0"]
 
 
 @pytest.mark.usefixtures("readers")

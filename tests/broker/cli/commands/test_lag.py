@@ -20,11 +20,13 @@ def readers(run: RunCommand) -> None:
 
 def test_lag_is_shown_by_group_and_topic(run: RunCommand, run_json: RunJson) -> None:
     assert table_of(run("lag")) == [
-        ["GROUP", "TOPIC", "QUEUES", "LAG"],
-        ["fast", "single", "1", "0"],
-        ["slow", "orders", "2", "2"],
+        ["GROUP", "TOPIC", "QUEUES", "LAG", "IN FLIGHT"],
+        ["fast", "single", "1", "0", "0"],
+        ["slow", "orders", "2", "2", "0"],
     ]
-    assert run_json("lag", "--group", "slow") == [{"group": "slow", "topic": "orders", "queues": 2, "lag": 2}]
+    assert run_json("lag", "--group", "slow") == [
+        {"group": "slow", "topic": "orders", "queues": 2, "lag": 2, "inFlight": 0}
+    ]
     assert run_json("lag", "--group", "slow", "--topic", "single") == []
 
 

@@ -6,6 +6,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig, TopicConfig, TopicType
+from rmqpull_broker.core.popping.in_flight import ListedMessage
 from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.runtime.faults import Faults
@@ -58,6 +59,23 @@ def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
         min_offset=progress.bounds.min_offset,
         max_offset=progress.bounds.max_offset,
         lag=progress.lag,
+        in_flight=progress.in_flight,
+    )
+
+
+def in_flight_to(listed: ListedMessage) -> rpc.InFlightMessage:
+    """Converts a message in flight."""
+    flight, message = listed.in_flight, None if listed.stored is None else listed.stored.message
+    return rpc.InFlightMessage(
+        group=flight.group,
+        queue=column_queue_to(flight.queue),
+        queue_offset=flight.queue_offset,
+        message_id="" if message is None else message.msg_id,
+        tag="" if message is None else message.tags,
+        keys=() if message is None else message.keys,
+        delivery_attempt=listed.attempt,
+        delivered_timestamp_ms=flight.pop_time_ms,
+        visible_timestamp_ms=flight.visible_ms,
     )
 
 

@@ -1,15 +1,18 @@
-"""PutGroup, ListGroups, DescribeGroup, DeleteGroup and QueryLag."""
+"""PutGroup, ListGroups, DescribeGroup, DeleteGroup, QueryLag and ListInFlight."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.popping.in_flight import LISTED_MAX, InFlightQuery
+from rmqpull_broker.core.popping.in_flight import list_in_flight as list_messages
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, progress_to
+from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, in_flight_to, progress_to
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
@@ -46,14 +49,16 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
 
 async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: Caller) -> rpc.ListGroupsResponse:
     """ListGroups: returns all groups by name, also those created on first use, with their clients and lag."""
-    lags: dict[str, int] = {}
+    lags, in_flight = Counter[str](), Counter[str]()
     for progress in read_group_progress(service.state, (), ()):
-        lags[progress.group] = lags.get(progress.group, 0) + progress.lag
+        lags[progress.group] += progress.lag
+        in_flight[progress.group] += progress.in_flight
     summaries = [
         rpc.GroupSummary(
             group=group_to(service.state.groups[name]),
             client_count=len({channel.client_id for channel in service.clients.consumers.members(name)}),
-            lag=lags.get(name, 0),
+            lag=lags[name],
+            in_flight=in_flight[name],
         )
         for name in sorted(service.state.groups)
     ]
@@ -96,3 +101,26 @@ async def query_lag(service: Service, request: rpc.QueryLagRequest, caller: Call
         service.state.require_topic(name)
     progress = read_group_progress(service.state, set(request.groups), set(request.topics))
     return rpc.QueryLagResponse(status=OK, progress=map(progress_to, progress))
+
+
+async def list_in_flight(
+    service: Service, request: rpc.ListInFlightRequest, caller: Caller
+) -> rpc.ListInFlightResponse:
+    """ListInFlight: returns messages that groups have received and not acknowledged yet, and counts all of them.
+
+    Refuses the name of a group or topic that does not exist, as QueryLag does.
+    """
+    if request.max_messages < 0:
+        raise BadRequest(f"cannot list {request.max_messages} messages: give a number, or 0 for the most of one call")
+    for name in request.groups:
+        service.state.require_group(name)
+    for name in request.topics:
+        service.state.require_topic(name)
+    query = InFlightQuery(
+        frozenset(request.groups),
+        frozenset(request.topics),
+        request.broker_name if request.HasField("broker_name") else None,
+        request.queue_id if request.HasField("queue_id") else None,
+    )
+    listing = list_messages(service.state, query, request.max_messages or LISTED_MAX)
+    return rpc.ListInFlightResponse(status=OK, messages=map(in_flight_to, listing.messages), total=listing.total)

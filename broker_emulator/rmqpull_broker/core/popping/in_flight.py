@@ -1,0 +1,97 @@
+"""Messages in flight, as people see them: with what is stored of them (rules 3.17)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rmqpull_broker.core.model import StoredMessage
+from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.names import name_pop_retry_topic
+from rmqpull_broker.core.state.pending import StoredAt, read_waiting
+from rmqpull_broker.core.state.popped import GroupQueue, InFlight
+
+LISTED_MAX = 1_000
+"""Messages that one listing returns; fewer if they are large, because it reads some megabytes at most."""
+
+
+@dataclass(frozen=True)
+class InFlightQuery:
+    """Which messages to list. Empty collections and None stand for all.
+
+    A topic includes the retries of its messages.
+    """
+
+    groups: Collection[str] = ()
+    topics: Collection[str] = ()
+    broker_name: str | None = None
+    queue_id: int | None = None
+
+    def matches(self, key: GroupQueue) -> bool:
+        """Whether to list the messages of a queue that are in flight for a group."""
+        group, queue = key
+        return (
+            (not self.groups or group in self.groups)
+            and self.broker_name in (None, queue.broker_name)
+            and self.queue_id in (None, queue.queue_id)
+            and (
+                not self.topics
+                or queue.topic in self.topics
+                or queue.topic.removeprefix(name_pop_retry_topic(group, "")) in self.topics
+            )
+        )
+
+
+class ListedMessage(NamedTuple):
+    """One message in flight. ``stored`` is None, and ``attempt`` 0, if retention has deleted the message."""
+
+    in_flight: InFlight
+    stored: StoredMessage | None
+    attempt: int
+
+
+class Listing(NamedTuple):
+    """The first messages that a query finds, and how many it finds."""
+
+    messages: Sequence[ListedMessage]
+    total: int
+
+
+def list_in_flight(state: BrokerState, query: InFlightQuery, limit: int = LISTED_MAX) -> Listing:
+    """Lists messages in flight by group and queue, those of a queue by the time of their delivery."""
+    keys = [key for key in state.popped.list_queues() if query.matches(key)]
+    flights = (flight for key in keys for flight in state.popped.list_in_flight(*key))
+    first = list(itertools.islice(flights, max(0, min(limit, LISTED_MAX))))
+    return Listing(list(_read(state, first)), sum(state.popped.count(*key) for key in keys))
+
+
+def _read(state: BrokerState, flights: Sequence[InFlight]) -> Iterator[ListedMessage]:
+    """Yields as many messages as one command may read, at least one."""
+    kept = [each for each in flights if each.queue_offset >= state.bounds(each.queue).min_offset]
+    rows = iter(read_waiting(state.store, [StoredAt(each.queue, each.queue_offset) for each in kept]) if kept else ())
+    readable = set(kept)
+    for each in flights:
+        stored = next(rows, None) if each in readable else None
+        if stored is None and each in readable:
+            return
+        yield ListedMessage(each, stored, 0 if stored is None else _count_attempts(state, each, stored))
+
+
+def _count_attempts(state: BrokerState, flight: InFlight, stored: StoredMessage) -> int:
+    """Counts the deliveries of a message: those that its copy knows of, and those in order."""
+    batch = state.popped.find_in_order(flight.group, flight.queue)
+    in_order = 0
+    if batch is not None and batch.pop_time_ms == flight.pop_time_ms:
+        in_order = dict(zip(batch.offsets, batch.consumed_times, strict=False)).get(flight.queue_offset, 0)
+    return stored.reconsume_times + in_order + 1
+
+
+def count_by_topic(state: BrokerState) -> Counter[tuple[str, str]]:
+    """Counts the messages in flight of each group, by the topics in which they are stored."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for group, queue in state.popped.list_queues():
+        counts[group, queue.topic] += state.popped.count(group, queue)
+    return counts
