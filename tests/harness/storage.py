@@ -150,6 +150,8 @@ class StorageHarness:
             "rows": {queue: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for queue in queues},
             "progress": state.consumer_offsets.copy(),
             "resets": state.resets.copy(),
+            "in flight": [each for key in state.popped.list_queues() for each in state.popped.list_in_flight(*key)],
+            "due": state.popped.next_due_ms(),
             "lost": [state.count_lost_rows(query_id) for query_id in ("q", "r", "")],
             "delayed": sorted(state.delayed),
             "halves": sorted(state.halves),

@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
+from rmqpull_broker.core.admin.groups import delete_group, put_group
 from rmqpull_broker.core.admin.topics import create_topic, delete_topic
-from rmqpull_broker.core.model import Message, TopicConfig, TopicType
+from rmqpull_broker.core.model import GroupConfig, Message, TopicConfig, TopicType
+from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
+from rmqpull_broker.core.popping.pop import pop_messages
+from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.request import PopRequest, PopResult
+from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.state import retention
@@ -129,8 +135,55 @@ def a_life_of_waiting(broker: StorageHarness) -> Steps:
     ]
 
 
+def a_life_of_deliveries(broker: StorageHarness) -> Steps:
+    """Messages in flight for two groups, one of which receives in order, through retention and deletions."""
+    got = dict[str, list[Delivered]]()
+
+    def pop(group: str, now_ms: int, **fields: Any) -> None:
+        request = PopRequest(group, "orders", "broker-a", max_msg_nums=3, invisible_ms=10_000, **fields)
+        results = list[PopResult]()
+        broker.run(lambda draft: results.append(pop_messages(draft, request, now_ms, lambda count: 1)))
+        got[group] = [
+            Delivered(group, part.queue, result.make_receipt(part, offset, 0))
+            for result in results
+            for part in result.parts
+            for offset in part.offsets
+        ]
+
+    def ack(group: str, index: int) -> None:
+        broker.run(lambda draft: acknowledge(draft, got[group][index]))
+
+    def change(group: str, index: int) -> None:
+        broker.run(lambda draft: change_invisible_time(draft, got[group][index], 50_000, 3_000))
+
+    def revive(now_ms: int) -> None:
+        broker.run(lambda draft: revive_due(draft, now_ms, "host", lambda: "id"))
+
+    return [
+        broker.topic,
+        *(partial(broker.run, partial(put_group, group=GroupConfig(name))) for name in ("readers", "ordered")),
+        *(partial(broker.send, b"%d" % number * 99) for number in range(6)),
+        partial(pop, "readers", 2_000),
+        partial(ack, "readers", 1),
+        partial(change, "readers", 2),
+        partial(pop, "ordered", 2_500, in_order=True, attempt_id="first"),
+        partial(ack, "ordered", 0),
+        partial(change, "ordered", 2),
+        partial(revive, 12_000),
+        partial(pop, "readers", 13_000),
+        partial(broker.expire, 5_000, RetentionLimits(0)),
+        partial(pop, "ordered", 60_000, in_order=True, attempt_id="second"),
+        partial(revive, 70_000),
+        partial(broker.run, partial(delete_group, name="ordered")),
+        partial(broker.send, b"again", now_ms=70_000),
+        partial(pop, "readers", 70_000),
+        partial(broker.run, lambda draft: delete_topic(draft, "orders")),
+        partial(broker.topic, "orders", 2),
+    ]
+
+
 @pytest.mark.parametrize("syncs_appends", [True, False])
-@pytest.mark.parametrize("life", [a_whole_life, a_life_of_waiting])
+@pytest.mark.parametrize("life", [a_whole_life, a_life_of_waiting, a_life_of_deliveries])
 def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
     life: Callable[[StorageHarness], Steps],
