@@ -8,13 +8,14 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from operator import methodcaller
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 
 from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
-from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.errors import BadRequest, BrokerError
 from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
@@ -48,6 +49,7 @@ def make_method_handler(service: Service, method: rpc.Method, handler: Handler) 
             try:
                 if method.client_streaming:
                     await context.send_initial_metadata(())  # Rust's client sends nothing before it has the headers
+                    request = _check_all(request)
                 await call.enter()
                 responses = handler(service, request, call.caller)
                 if call.has_fault_after:
@@ -63,7 +65,7 @@ def make_method_handler(service: Service, method: rpc.Method, handler: Handler) 
 
     return _MAKERS[method.client_streaming, method.server_streaming](
         stream if method.server_streaming else unary,
-        request_deserializer=method.request.FromString,
+        request_deserializer=_make_reader(method.request),
         response_serializer=methodcaller("SerializeToString"),
     )
 
@@ -75,6 +77,34 @@ _MAKERS: dict[tuple[bool, bool], Callable[..., grpc.RpcMethodHandler[Any, Any]]]
 }
 
 
+class _Unreadable(NamedTuple):
+    """Bytes that are no request, and why. gRPC itself would answer them with UNKNOWN and log a traceback."""
+
+    reason: str
+
+    def refuse(self) -> None:
+        raise BadRequest(self.reason)
+
+
+def _make_reader(kind: type[Message]) -> Callable[[bytes], Message | _Unreadable]:
+    """Makes the function that reads requests of one kind."""
+
+    def read(data: bytes) -> Message | _Unreadable:
+        try:
+            return kind.FromString(data)
+        except DecodeError as error:
+            return _Unreadable(str(error))
+
+    return read
+
+
+async def _check_all(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        if isinstance(request, _Unreadable):
+            request.refuse()
+        yield request
+
+
 async def _replay(responses: list[Any]) -> AsyncIterator[Any]:
     for response in responses:
         yield response
@@ -83,12 +113,13 @@ async def _replay(responses: list[Any]) -> AsyncIterator[Any]:
 class _Call:
     """One call from start to end. Small, because ten thousand of them may be parked."""
 
-    __slots__ = ("_began_s", "_code", "_context", "_faults", "_method", "_request", "_service", "caller")
+    __slots__ = ("_began_s", "_code", "_context", "_faults", "_method", "_request", "_service", "_unreadable", "caller")
 
     def __init__(self, service: Service, method: rpc.Method, request: Any, context: Context) -> None:
         self._service = service
         self._method = method
-        self._request = None if method.client_streaming else request
+        self._unreadable = request if isinstance(request, _Unreadable) else None
+        self._request = None if method.client_streaming or self._unreadable is not None else request
         self._context = context
         self._code: int | str | None = None
         self._faults = NO_FAULTS
@@ -108,11 +139,13 @@ class _Call:
             _access.debug("%s %s", self._method.name, code, extra=fields)
 
     async def enter(self) -> None:
-        """Injects the fault that comes before the command."""
+        """Injects the fault that comes before the command. Raises BadRequest for bytes that are no request."""
         self._faults = self._service.faults.match(self._method.name, self.caller.client_id, self._request)
         if self._faults.before is not None:
             await self._service.faults.inject(self._faults.before)
             self.caller = _read_caller(self._context)  # time has passed
+        if self._unreadable is not None:
+            self._unreadable.refuse()
 
     @property
     def has_fault_after(self) -> bool:
