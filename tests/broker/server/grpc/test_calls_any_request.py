@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.messages import columns as stored_columns
 from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import check_transactions
@@ -57,6 +58,8 @@ HALF = {
 }
 RETRY = {"topic": {"name": "%RETRY%readers"}, "body": "eA==", "systemProperties": {**SYSTEM, "deliveryAttempt": 2}}
 SUBSCRIPTION = {"group": GROUP, "subscriptions": [{"topic": V2_TOPIC, "expression": {"expression": "*"}}]}
+HANDLE = "0 1000000 60000 1 0 broker-a 0 0 0"
+"""Of the first message that group "readers" receives: the clock stands still."""
 SOUND: dict[str, list[dict[str, Any]]] = {
     "QueryRoute": [{"topic": V2_TOPIC}],
     "QueryAssignment": [{"topic": V2_TOPIC, "group": GROUP}],
@@ -69,6 +72,18 @@ SOUND: dict[str, list[dict[str, Any]]] = {
     "SendMessage": [{"messages": [each]} for each in (MESSAGE, DELAYED, HALF, RETRY)],
     "EndTransaction": [{"topic": HALF["topic"], "messageId": "id", "transactionId": "id", "resolution": "COMMIT"}],
     "RecallMessage": [{"topic": DELAYED["topic"], "recallHandle": "djEgREVMQVkgYnJva2VyLWEgMTAwOTAwMSBpZA=="}],
+    "ReceiveMessage": [
+        {"group": GROUP, "messageQueue": V2_QUEUE, "batchSize": 2, "invisibleDuration": "60s", "attemptId": "first"},
+        {"group": GROUP, "messageQueue": V2_QUEUE, "batchSize": 32, "autoRenew": True},
+        {"group": {"name": "ordered"}, "messageQueue": V2_QUEUE, "batchSize": 2, "invisibleDuration": "60s"},
+    ],
+    "AckMessage": [{"group": GROUP, "topic": V2_TOPIC, "entries": [{"messageId": "id", "receiptHandle": HANDLE}]}],
+    "ChangeInvisibleDuration": [
+        {"group": GROUP, "topic": V2_TOPIC, "receiptHandle": HANDLE, "messageId": "id", "invisibleDuration": "60s"}
+    ],
+    "ForwardMessageToDeadLetterQueue": [
+        {"group": GROUP, "topic": V2_TOPIC, "receiptHandle": HANDLE, "messageId": "id", "maxDeliveryAttempts": 16}
+    ],
     "PullMessage": [{"group": GROUP, "messageQueue": V2_QUEUE, "batchSize": 32, "longPollingTimeout": "1s"}],
     "UpdateOffset": [{"group": GROUP, "messageQueue": V2_QUEUE, "offset": 1}],
     "GetOffset": [{"group": GROUP, "messageQueue": V2_QUEUE}],
@@ -95,6 +110,7 @@ SOUND: dict[str, list[dict[str, Any]]] = {
         {"group": "readers", "topic": "NORMAL", "brokerName": "broker-a", "queueId": 0, "offset": 1},
     ],
     "QueryLag": [{"groups": ["readers"], "topics": ["NORMAL"]}],
+    "ListInFlight": [{"groups": ["readers"], "topics": ["NORMAL"], "queueId": 0, "maxMessages": 9}],
     "LockQueues": [{"group": "readers", "clientId": "tester", "queues": [QUEUE]}],
     "UnlockQueues": [{"group": "readers", "clientId": "tester", "queues": [QUEUE]}],
     "PutFaultRule": [{"rule": {"rpc": "SendMessage", "action": "FAIL", "times": 1, "topic": "NORMAL"}}],
@@ -123,6 +139,15 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
     FieldDescriptor.TYPE_FLOAT: st.floats(width=32),
     FieldDescriptor.TYPE_ENUM: st.integers(0, 6) | st.sampled_from((-1, 99, 40_000)),
 }
+
+
+@st.composite
+def handles(draw: st.DrawFn) -> str:
+    """Receipt handles of which some fields are something wild."""
+    fields = HANDLE.split()
+    for index in draw(st.sets(st.integers(0, 8), max_size=2)):
+        fields[index] = draw(st.sampled_from(LONG).map(str) | TEXTS | st.sampled_from(("999", "9" * 19, "9" * 5_000)))
+    return " ".join(fields[: draw(st.sampled_from((9, 9, 9, 8, 7, 0)))])
 
 
 @st.composite
@@ -158,6 +183,9 @@ def change(draw: st.DrawFn, message: Any, wildness: int) -> None:
         value = getattr(message, field.name)
         if field.name == "arrow_ipc":
             setattr(message, field.name, draw(arrow_streams()))
+        elif field.name == "receipt_handle":
+            if is_wild or value:
+                setattr(message, field.name, draw(st.just(HANDLE) | handles()))
         elif field.message_type is None:
             if is_wild and hasattr(value, "extend"):
                 value.extend(draw(st.lists(SCALARS[field.type], max_size=2)))
@@ -201,9 +229,11 @@ async def said_once(request: Any) -> AsyncIterator[Any]:
 async def furnish(handlers: HandlerHarness) -> None:
     """A broker with topics of every type, messages and a group. A pull does not park, but runs again at once."""
     handlers.service.parking.close()
+    handlers.service.popping.close()
     said: list[tuple[str, dict[str, Any]]] = [
         *(("PutTopic", {"name": each.name, "messageType": each.name, "readQueueNums": 1}) for each in TopicType),
         ("PutGroup", {"name": "readers"}),
+        ("PutGroup", {"name": "ordered", "consumeMessageOrderly": True}),
         ("Telemetry", SOUND["Telemetry"][0]),
         *(("SendMessage", each) for each in SOUND["SendMessage"]),
     ]
@@ -214,7 +244,7 @@ async def furnish(handlers: HandlerHarness) -> None:
 async def look_around(handlers: HandlerHarness) -> None:
     """Everything that was accepted can be delivered, checked and read."""
     now_ms = handlers.clock.wall_ms() + 200_000_000
-    for work in (deliver_due, check_transactions):
+    for work in (deliver_due, check_transactions, partial(revive_due, new_id=lambda: "new")):
         await handlers.group_commit.execute(partial(work, now_ms=now_ms, store_host="127.0.0.1:8081"))
     state = handlers.state
     for topic in (*state.topics.values(), *state.system_topics.values()):
