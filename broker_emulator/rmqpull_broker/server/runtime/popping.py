@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import MessageQueue
@@ -18,6 +19,7 @@ from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.popping.waiting import WaitingPops
 from rmqpull_broker.core.pulling.parking import Arrivals
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
     ColumnsStored,
     Fact,
@@ -34,6 +36,8 @@ RELEASED_AFTER_MS = 1_000
 """After so long, messages come again that were on their way to a caller that has left (rules 5.12)."""
 
 NOTHING = PopResult(0, 0, 0)
+
+T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -164,14 +168,24 @@ class Popping:
 
     async def acknowledge(self, messages: Sequence[Delivered]) -> list[bool]:
         """Acknowledges messages, all at once. Returns of each whether it was in flight. Raises ServiceNotAvailable."""
-        return await self._group_commit.execute(lambda draft: [acknowledge(draft, message) for message in messages])
+        return await self._execute_each(acknowledge, messages)
 
     async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
         """Makes messages come again so long from now. Returns their new receipts. Raises ServiceNotAvailable."""
-        now_ms = self._clock.wall_ms()
-        return await self._group_commit.execute(
-            lambda draft: [change_invisible_time(draft, message, invisible_ms, now_ms) for message in messages]
-        )
+        change = partial(change_invisible_time, invisible_ms=invisible_ms, now_ms=self._clock.wall_ms())
+        return await self._execute_each(change, messages)
+
+    async def _execute_each(self, command: Callable[[Draft, Delivered], T], messages: Sequence[Delivered]) -> list[T]:
+        """Runs a command for each message. Each sees what those before it have changed: they may be of one batch."""
+
+        def run(draft: Draft) -> list[T]:
+            answers = list[T]()
+            for message in messages:
+                answers.append(command(draft, message))
+                draft.end_command()
+            return answers
+
+        return await self._group_commit.execute(run)
 
     def release(self, group: str, result: PopResult, taken: int = 0) -> None:
         """Makes messages come again soon of which the caller has not got any but the first ``taken``."""

@@ -5,8 +5,11 @@ The response is a stream: a status, the messages, and the time of the delivery.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from rmqpull_broker.core.clients.settings import make_subscription_settings
@@ -41,6 +44,9 @@ POLLING_MS_MIN, POLLING_MS_MAX = 5_000, 20_000
 INVISIBLE_MS_MIN = 10_000
 RENEWED_INVISIBLE_MS = 60_000
 """The invisible time of messages that the server renews (``auto_renew``), whatever the consumer asks for."""
+
+
+_logger = logging.getLogger(__name__)
 
 
 class _Outgoing(NamedTuple):
@@ -177,15 +183,27 @@ def _read(service: Service, result: PopResult) -> Iterator[_Outgoing]:
 
 
 async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[_Outgoing]) -> list[_Outgoing]:
-    """Sends messages to the dead letters that were delivered too often. Returns the others."""
+    """Sends messages to the dead letters that were delivered too often. Returns the others.
+
+    Each is a command of its own, which takes the next place among the dead letters. One that is refused stays in
+    flight, and comes again.
+    """
     attempts_max = make_subscription_settings(group).max_attempts
     exhausted = [each for each in delivered if each.attempt > attempts_max]
     if exhausted:
-        messages = [Delivered(group.name, each.part.queue, each.receipt) for each in exhausted]
         now_ms = service.clock_ms()
-        await service.group_commit.execute(
-            lambda draft: [give_up(draft, service.sender, message, now_ms) for message in messages]
+        outcomes = await asyncio.gather(
+            *(
+                service.group_commit.execute(partial(give_up, sender=service.sender, message=message, now_ms=now_ms))
+                for message in (Delivered(group.name, each.part.queue, each.receipt) for each in exhausted)
+            ),
+            return_exceptions=True,
         )
+        for error in outcomes:
+            if isinstance(error, BrokerError):
+                _logger.warning("a message of %s cannot become a dead letter: %s", group.name, error)
+            elif isinstance(error, BaseException):
+                raise error
     return [each for each in delivered if each.attempt <= attempts_max]
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from rmqpull_broker.core.errors import (
     IllegalInvisibleTime,
+    InternalError,
     InvalidReceiptHandle,
 )
 from rmqpull_broker.core.popping.receipts import parse_handle
+from rmqpull_broker.core.sending.sender import Sender
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 
 # --- concurrent delivery ----------------------------------------------------------------------------------------------
@@ -62,6 +64,50 @@ def test_attempts_are_counted_until_the_message_becomes_a_dead_letter() -> None:
         assert len(broker.state.popped) == 0
 
     run_pops(story, retry_max_times=2)
+
+
+def test_several_messages_become_dead_letters_at_once() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b", "c")
+        for _ in range(2):
+            assert (await broker.receive()).bodies == ["a", "b", "c"]
+            await broker.advance(10_000)
+        assert (await broker.receive()).text == "no match message"
+        dead = broker.stored(f"%DLQ%{GROUP}")
+        assert [(row.message.body, row.queue_offset) for row in dead] == [(b"a", 0), (b"b", 1), (b"c", 2)]
+        assert len(broker.state.popped) == 0
+
+    run_pops(story, retry_max_times=1)
+
+
+def test_a_message_that_cannot_become_a_dead_letter_stays_in_flight(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise InternalError("MESSAGE_ILLEGAL")
+
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b")
+        await broker.receive()
+        await broker.advance(10_000)
+        monkeypatch.setattr(Sender, "send_back", refuse)
+        assert (await broker.receive()).text == "no match message"
+        assert len(broker.state.popped) == 2
+        assert "cannot become a dead letter: MESSAGE_ILLEGAL" in caplog.text
+
+    run_pops(story, retry_max_times=0)
+
+
+def test_messages_of_an_ordered_batch_are_acknowledged_in_one_call() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b", "c", message_group="g")
+        found = await broker.receive()
+        assert await broker.ack(*found.handles[:2]) == ["OK"] * 3
+        assert broker.lag() == 1
+        await broker.advance(10_000)
+        assert (await broker.receive()).bodies == ["c"]
+
+    run_pops(story, consume_message_orderly=True)
 
 
 def test_a_waiting_receive_gets_the_next_message_and_another_one_waits_on() -> None:
