@@ -46,7 +46,8 @@ class HandlerHarness:
         parking = Parking(self.state.store, self.clock)
         self.group_commit = GroupCommit(self.state, MemoryStorage(), self._handle_stored)
         self.parking = parking
-        self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1)
+        self.metrics = Metrics()
+        self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)
         self.clients = Clients(self.clock)
         sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(
@@ -56,7 +57,7 @@ class HandlerHarness:
             sender,
             self.clock,
             Faults(self.clock),
-            Metrics(),
+            self.metrics,
             ("127.0.0.1", 8081),
             self.clients,
             ClockMover(self.clock, self.group_commit.wait_until_idle),
@@ -66,6 +67,7 @@ class HandlerHarness:
         )
 
     def _handle_stored(self, facts: list[Fact]) -> None:
+        self.metrics.count_stored(facts)
         self.parking.wake_for(facts)
         self.popping.wake_for(facts)
 

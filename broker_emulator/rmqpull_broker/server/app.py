@@ -81,7 +81,7 @@ class BrokerServer:
         self.stats = Stats(clock.wall_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
         self._offset_commits = OffsetCommits(state, self.group_commit)
-        self._popping = Popping(state, self.group_commit, clock)
+        self._popping = Popping(state, self.group_commit, clock, metrics=self.metrics, stats=self.stats)
         self.clock_mover = ClockMover(clock, self._wait_until_idle)
         self._timed_work: TimedWork | None = None
         self._stage_keeper: StageKeeper | None = None
@@ -168,7 +168,7 @@ class BrokerServer:
         # Imported here, because most brokers do not need it and all should start fast.
         from rmqpull_broker.server.observability.exposition import Exposition
 
-        exposition = Exposition(self.state, self._storage, self.metrics, self._parking)
+        exposition = Exposition(self.state, self._storage, self.metrics, self._parking, self._popping)
         try:
             port = await exposition.start(host, port)
         except OSError as error:

@@ -18,6 +18,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.wire.status import find_code_name
 
 CONNECTIONS_MAX = 32
@@ -36,11 +37,14 @@ _logger = logging.getLogger(__name__)
 class Exposition:
     """Serves one broker's metrics at ``/metrics``."""
 
-    def __init__(self, state: BrokerState, storage: Storage, metrics: Metrics, parking: Parking) -> None:
+    def __init__(
+        self, state: BrokerState, storage: Storage, metrics: Metrics, parking: Parking, popping: Popping
+    ) -> None:
         self._state = state
         self._storage = storage
         self._metrics = metrics
         self._parking = parking
+        self._popping = popping
         self._server: asyncio.Server | None = None
         self._connections = 0
         self._process = CollectorRegistry()
@@ -135,6 +139,7 @@ class Exposition:
     def _gauges(self) -> Iterator[Metric]:
         for name, doc, value in (
             ("parked_pulls", "Parked pulls: they wait for messages.", len(self._parking)),
+            ("waiting_receives", "Receives that wait for messages.", self._popping.waiting_count),
             ("topics", "Topics, including the broker's own.", len(self._state.topics)),
             ("groups", "Consumer groups.", len(self._state.groups)),
             ("commit_log_bytes", "Bytes of the commit log, in memory or on disk.", self._storage.byte_count),

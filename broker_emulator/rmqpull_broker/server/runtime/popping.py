@@ -31,6 +31,8 @@ from rmqpull_broker.core.state.facts import (
 )
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.stats import Stats
 
 RELEASED_AFTER_MS = 1_000
 """After so long, messages come again that were on their way to a caller that has left (rules 5.12)."""
@@ -45,7 +47,8 @@ _logger = logging.getLogger(__name__)
 class Popping:
     """Pops of all groups. All methods belong to the event loop.
 
-    Arguments: the state; the way to change it; the clock; a function that draws a random number below its argument.
+    Arguments: the state; the way to change it; the clock; a function that draws a random number below its argument;
+    what counts deliveries and acknowledgements.
     """
 
     def __init__(
@@ -54,11 +57,15 @@ class Popping:
         group_commit: GroupCommit,
         clock: Clock,
         draw: Callable[[int], int] = random.randrange,
+        metrics: Metrics | None = None,
+        stats: Stats | None = None,
     ) -> None:
         self._state = state
         self._group_commit = group_commit
         self._clock = clock
         self._draw = draw
+        self._metrics = metrics or Metrics()
+        self._stats = stats or Stats()
         self._waits = WaitingPops()
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._releases: set[asyncio.Task[None]] = set()
@@ -84,6 +91,7 @@ class Popping:
             if outlook.is_ready:
                 result = await self._pop_once(request)
                 if result.message_count:
+                    self._count(request.group, result)
                     if result.rest_count:
                         self._wake_oldest(request)
                     return result
@@ -91,6 +99,12 @@ class Popping:
                 return result
             if not outlook.is_ready:
                 await self._wait(request, self._find_wake_ms(outlook, until_ms))
+
+    def _count(self, group: str, result: PopResult) -> None:
+        self._metrics.count_popped(group, result)
+        for part in result.parts:
+            broker_name, topic = part.queue.broker_name, part.queue.topic
+            self._stats.count_pulled(broker_name, topic, group, len(part.offsets), result.pop_time_ms)
 
     async def _pop_once(self, request: PopRequest) -> PopResult:
         now_ms = self._clock.wall_ms()
@@ -168,7 +182,11 @@ class Popping:
 
     async def acknowledge(self, messages: Sequence[Delivered]) -> list[bool]:
         """Acknowledges messages, all at once. Returns of each whether it was in flight. Raises ServiceNotAvailable."""
-        return await self._execute_each(acknowledge, messages)
+        ended = await self._execute_each(acknowledge, messages)
+        for message, has_ended in zip(messages, ended, strict=True):
+            if has_ended:
+                self._metrics.acknowledged[message.group, message.queue.topic] += 1
+        return ended
 
     async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
         """Makes messages come again so long from now. Returns their new receipts. Raises ServiceNotAvailable."""

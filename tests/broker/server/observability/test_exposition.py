@@ -10,12 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.core.state.facts import OffsetsCommitted, RowsStored
+from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, RowsStored
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.observability import exposition
 from rmqpull_broker.server.observability.exposition import Exposition
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.wire.addresses import PortUnavailable
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
@@ -29,7 +31,9 @@ class Watched:
         self.state = BrokerState(ConsumeQueues(), ("broker-a",), BrokerProperties())
         self.metrics = Metrics()
         parking = Parking(self.state.store, ManualClock())
-        self.exposition = Exposition(self.state, MemoryStorage(), self.metrics, parking)
+        storage, clock = MemoryStorage(), ManualClock()
+        popping = Popping(self.state, GroupCommit(self.state, storage, lambda facts: None), clock, metrics=self.metrics)
+        self.exposition = Exposition(self.state, storage, self.metrics, parking, popping)
 
     def store(self, topic: str, count: int) -> None:
         message = Message(b"x", "m")
@@ -102,11 +106,29 @@ def test_above_the_limit_only_the_largest_lags_are_shown(monkeypatch: pytest.Mon
     assert [key[1:] for key in watched.samples() if key[0] == "consumer_lag"] == [("far", "orders")]
 
 
+def test_messages_in_flight_and_their_fates_are_shown_by_group_and_topic() -> None:
+    watched = Watched()
+    watched.store("orders", 3)
+    watched.state.apply([Popped("readers", MessageQueue("orders", "broker-a", 0), range(2), 1_000, 60_000)])
+    fates = watched.metrics
+    for number, counter in enumerate((fates.delivered, fates.redelivered, fates.acknowledged, fates.dead_lettered)):
+        counter["readers", "orders"] = number + 3
+    samples = watched.samples()
+    names = ("in_flight", "delivered_total", "redelivered_total", "acknowledged_total", "dead_lettered_total")
+    assert [samples[f"messages_{name}", "readers", "orders"] for name in names] == [2, 3, 4, 5, 6]
+
+
 def test_gauges_follow_the_broker() -> None:
     async def story(server: ServerHarness) -> None:
         page = (await get(server, "/metrics")).decode()
         topics = len(server.app.state.topics)
-        for line in ("parked_pulls 0.0", "groups 0.0", f"topics {topics}.0", "commit_log_bytes "):
+        for line in (
+            "parked_pulls 0.0",
+            "waiting_receives 0.0",
+            "groups 0.0",
+            f"topics {topics}.0",
+            "commit_log_bytes ",
+        ):
             assert f"\nrmqpull_broker_{line}" in page
         assert "\nprocess_resident_memory_bytes " in page
 

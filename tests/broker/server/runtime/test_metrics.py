@@ -13,6 +13,7 @@ from rmqpull_broker.core.state.facts import ColumnsStored, GroupDeleted, QueuePa
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.server import ServerHarness, run_on_server
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -100,3 +101,36 @@ def test_every_call_is_counted_with_its_code() -> None:
         assert metrics.sync_failures == 0
 
     run_on_server(story)
+
+
+def test_deliveries_and_what_follows_are_counted_by_group_and_topic() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b")
+        first = await broker.receive()
+        await broker.ack(first.handles[0], first.handles[0])
+        await broker.advance(10_000)
+        second = await broker.receive()
+        await broker.give_up(second.handles[0])
+        metrics, orders, retries = broker.metrics, (GROUP, TOPIC), (GROUP, RETRY_TOPIC)
+        assert metrics.delivered == {orders: 2, retries: 1}
+        assert metrics.redelivered == {orders: 0, retries: 1}
+        assert metrics.acknowledged == {orders: 1}
+        assert metrics.dead_lettered == {(GROUP, f"%DLQ%{GROUP}"): 1}
+        assert (metrics.messages_out, metrics.bytes_out) == ({TOPIC: 2, RETRY_TOPIC: 1}, {TOPIC: 2, RETRY_TOPIC: 1})
+        metrics.count_stored([TopicDeleted(RETRY_TOPIC)])
+        assert metrics.delivered == {orders: 2}
+        metrics.count_stored([GroupDeleted(GROUP)])
+        assert metrics.delivered == metrics.acknowledged == metrics.dead_lettered == {}
+
+    run_pops(story)
+
+
+def test_another_delivery_in_order_is_counted_as_one() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b", message_group="g")
+        await broker.receive()
+        await broker.advance(10_000)
+        await broker.receive()
+        assert (broker.metrics.delivered, broker.metrics.redelivered) == ({(GROUP, TOPIC): 4}, {(GROUP, TOPIC): 2})
+
+    run_pops(story, consume_message_orderly=True)
