@@ -187,6 +187,13 @@ LIMITS_OF_CALLS = {
             MEMORY,
         ),
         Limit(
+            "messages in flight of one listing; fewer if they are large",
+            "core.popping.in_flight:LISTED_MAX",
+            "",
+            "the response says how many there are",
+            MEMORY,
+        ),
+        Limit(
             "parts in one response of CutRanges",
             "server.handlers.columns.bounds:PARTS_MAX",
             "parts",
