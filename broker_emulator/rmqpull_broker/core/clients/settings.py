@@ -12,11 +12,14 @@ from rmqpull_broker.core.model import GroupConfig
 RECEIVE_BATCH_SIZE = 32
 LONG_POLLING_TIMEOUT_MS = 20_000
 PRODUCER_ATTEMPTS_MAX = 3
-RETRY_DELAYS_MS = tuple(
+RETRY_DELAYS_MS: tuple[int, ...] = tuple(
     1000 * seconds for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
 )
 """Apache's CustomizedRetryPolicy: the delay before each further attempt. The last delay counts for all attempts after
 it."""
+
+_FIRST_REDELIVERY = 2
+"""The broker's own redeliveries leave out the first delays (rules 5.13)."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class SubscriptionSettings:
     backoff: CustomizedBackoff = CustomizedBackoff(RETRY_DELAYS_MS)
     receive_batch_size: int = RECEIVE_BATCH_SIZE
     long_polling_timeout_ms: int = LONG_POLLING_TIMEOUT_MS
+
+
+def find_redelivery_delay_ms(reconsume_times: int) -> int:
+    """Returns after how long the broker itself delivers a message again that was retried so often (rules 5.13)."""
+    return RETRY_DELAYS_MS[min(max(0, reconsume_times) + _FIRST_REDELIVERY, len(RETRY_DELAYS_MS) - 1)]
 
 
 def make_subscription_settings(group: GroupConfig) -> SubscriptionSettings:

@@ -1,0 +1,181 @@
+"""Renewals: the broker prolongs deliveries until their client acknowledges them (rules 5.12.3).
+
+A client that asks for it has no receipt to renew itself: it gets a minute, and the broker gives more time while the
+client works. Which receipts are kept lives in memory only: after a restart their messages come again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rmqpull_broker.core.clients.settings import find_redelivery_delay_ms
+from rmqpull_broker.core.popping.receipts import Receipt
+
+FIRST_INVISIBLE_MS = 60_000
+"""``defaultInvisibleTimeMills``: the invisible time of a delivery that is renewed, whatever the client asked for."""
+CHECK_INTERVAL_MS = 5_000
+"""``renewSchedulePeriodMillis``."""
+AHEAD_MS = 10_000
+"""``renewAheadTimeMillis``: a receipt is renewed when no more than this is left of its time."""
+INVISIBLE_MS = (60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000)
+"""The invisible time that each renewal gives. The last one counts for all after it."""
+RENEWED_MS_MAX = 3 * 3_600_000
+"""``renewMaxTimeMillis``: a message is delivered again if its client has not acknowledged it for so long."""
+TRIES_MAX = 3
+"""``maxRenewRetryTimes``: renewals that fail one after the other, before the receipt is forgotten."""
+RELEASED_MS = 1_000
+"""``invisibleTimeMillisWhenClear``: the invisible time of messages whose client has left."""
+RENEWALS_MAX = 200_000
+"""Receipts that are kept at a time. The messages of others come again after FIRST_INVISIBLE_MS."""
+_HEAP_MIN = 64
+
+
+class Holder(NamedTuple):
+    """Who got a message: a client, in one of its groups."""
+
+    client_id: str
+    group: str
+
+
+class _Place(NamedTuple):
+    """Which message of a holder it is. The queues of a topic and of its retries are not told apart (rules 5.12.3)."""
+
+    message_id: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+
+
+@dataclass(slots=True, eq=False)
+class Renewal:
+    """A delivery that is renewed. ``topic`` is the one that the client asked for; ``receipt`` is the newest one.
+
+    ``popped_ms`` is the time of the pop, ``count`` the number of its renewals, and ``failures`` that of the failed
+    tries since the last one. ``is_kept`` is false when it was acknowledged or forgotten.
+    """
+
+    holder: Holder
+    message_id: str
+    topic: str
+    receipt: Receipt
+    reconsume_times: int
+    popped_ms: int
+    count: int = 0
+    failures: int = 0
+    is_kept: bool = True
+
+    @property
+    def place(self) -> _Place:
+        """Tells the message from others of its holder."""
+        return _find_place(self.message_id, self.receipt)
+
+
+class Step(NamedTuple):
+    """What to do with a message that is due: it comes again after a time, and is forgotten if that is its last one."""
+
+    invisible_ms: int
+    is_last: bool
+
+
+def plan_step(renewal: Renewal, now_ms: int) -> Step | None:
+    """Returns what to do with a receipt that is due; None to forget it."""
+    if renewal.failures >= TRIES_MAX or renewal.receipt.is_expired(now_ms):
+        return None
+    if now_ms - renewal.popped_ms < RENEWED_MS_MAX:
+        return Step(INVISIBLE_MS[min(renewal.count, len(INVISIBLE_MS) - 1)], is_last=False)
+    return Step(find_redelivery_delay_ms(renewal.reconsume_times), is_last=True)
+
+
+class Renewals:
+    """The receipts that are kept, by their holders, and in the order in which they are due."""
+
+    def __init__(self) -> None:
+        self._by_holder: dict[Holder, dict[_Place, Renewal]] = {}
+        self._count = 0
+        self._due: list[tuple[int, int, Renewal]] = []
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def list_holders(self) -> list[Holder]:
+        """Returns those that have got a message and not acknowledged it."""
+        return list(self._by_holder)
+
+    def keep(
+        self, holder: Holder, message_id: str, topic: str, receipt: Receipt, reconsume_times: int = 0
+    ) -> Renewal | None:
+        """Keeps the receipt of a new delivery, in place of an older one. Returns None above RENEWALS_MAX."""
+        self.take(holder, message_id, receipt)
+        if self._count >= RENEWALS_MAX:
+            return None
+        renewal = Renewal(holder, message_id, topic, receipt, reconsume_times, receipt.pop_time_ms)
+        self._by_holder.setdefault(holder, {})[renewal.place] = renewal
+        self._count += 1
+        self._expect(renewal, receipt.visible_ms - AHEAD_MS)
+        return renewal
+
+    def take(self, holder: Holder, message_id: str, receipt: Receipt) -> Renewal | None:
+        """Forgets a message, of which any receipt may be given, and returns what was kept; None if nothing was."""
+        renewal = self._by_holder.get(holder, {}).get(_find_place(message_id, receipt))
+        if renewal is not None:
+            self.forget(renewal)
+        return renewal
+
+    def take_all(self, is_gone: Callable[[Holder], bool]) -> list[Renewal]:
+        """Forgets all messages of some holders, and returns what was kept."""
+        gone = [holder for holder in self._by_holder if is_gone(holder)]
+        left = [renewal for holder in gone for renewal in self._by_holder[holder].values()]
+        for renewal in left:
+            self.forget(renewal)
+        return left
+
+    def list_due(self, now_ms: int, limit: int) -> list[Renewal]:
+        """Returns what is due now, the earliest first. It is due once: call :meth:`renew`, :meth:`fail` or
+        :meth:`forget` for each.
+        """
+        found = list[Renewal]()
+        while self._due and self._due[0][0] <= now_ms and len(found) < limit:
+            _, _, renewal = heapq.heappop(self._due)
+            if renewal.is_kept:
+                found.append(renewal)
+        return found
+
+    def renew(self, renewal: Renewal, receipt: Receipt) -> None:
+        """Takes the new receipt of a message, also if it was acknowledged meanwhile: who waits for it reads it."""
+        renewal.receipt = receipt
+        renewal.count += 1
+        renewal.failures = 0
+        self._expect(renewal, receipt.visible_ms - AHEAD_MS)
+
+    def fail(self, renewal: Renewal, now_ms: int) -> None:
+        """Counts a try that failed. The next one is at the next check, not at this one."""
+        renewal.failures += 1
+        self._expect(renewal, now_ms + 1)
+
+    def forget(self, renewal: Renewal) -> None:
+        """Renews a receipt no more."""
+        if not renewal.is_kept:
+            return
+        renewal.is_kept = False
+        self._count -= 1
+        of_holder = self._by_holder[renewal.holder]
+        del of_holder[renewal.place]
+        if not of_holder:
+            del self._by_holder[renewal.holder]
+        # What is forgotten leaves the heap when it reaches its top, or when it is most of it.
+        if len(self._due) > max(_HEAP_MIN, 2 * self._count):
+            self._due = [entry for entry in self._due if entry[2].is_kept]
+            heapq.heapify(self._due)
+
+    def _expect(self, renewal: Renewal, due_ms: int) -> None:
+        if renewal.is_kept:
+            heapq.heappush(self._due, (due_ms, next(self._numbers), renewal))
+
+
+def _find_place(message_id: str, receipt: Receipt) -> _Place:
+    return _Place(message_id, receipt.broker_name, receipt.queue_id, receipt.queue_offset)

@@ -1,0 +1,167 @@
+"""Renewing on the event loop: gives clients time for their messages until they acknowledge them (rules 5.12.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.renewals import (
+    CHECK_INTERVAL_MS,
+    FIRST_INVISIBLE_MS,
+    RELEASED_MS,
+    RENEWALS_MAX,
+    Holder,
+    Renewal,
+    Renewals,
+    Step,
+    plan_step,
+)
+from rmqpull_broker.server.clock import Alarm, Clock
+
+CHANGES_MAX = 1_000
+"""Receipts that one command renews. Other commands can run before the next one."""
+
+_logger = logging.getLogger(__name__)
+
+
+ChangeInvisibleTimes = Callable[[Sequence[Delivered], int], Awaitable[list[Receipt]]]
+"""Makes messages come again after some milliseconds, and returns their new receipts. Raises BrokerError."""
+
+
+class Renewing:
+    """Keeps the receipts of clients that asked for it, and renews them. All methods belong to the event loop.
+
+    Arguments: the way to change invisible times; the clock; whether a client is still a member of its group.
+    """
+
+    def __init__(self, change: ChangeInvisibleTimes, clock: Clock, is_member: Callable[[Holder], bool]) -> None:
+        self._change_times = change
+        self._clock = clock
+        self._is_member = is_member
+        self._renewals = Renewals()
+        self._in_flight: dict[Renewal, asyncio.Future[None]] = {}
+        self._alarm = Alarm(clock, self._check)
+        self._must_check = False
+
+    @property
+    def kept_count(self) -> int:
+        """How many receipts are kept."""
+        return len(self._renewals)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether receipts are checked now."""
+        return self._alarm.is_running
+
+    # --- what clients do ----------------------------------------------------------------------------------------------
+
+    def keep(self, holder: Holder, message_id: str, topic: str, receipt: Receipt, reconsume_times: int) -> None:
+        """Keeps the receipt of a message that a client is about to get from ``topic``."""
+        if self._renewals.keep(holder, message_id, topic, receipt, reconsume_times) is None:
+            _logger.info(
+                "%d receipts are kept, the max: a message of %s comes again after %d s unless it is acknowledged",
+                RENEWALS_MAX,
+                holder.client_id,
+                FIRST_INVISIBLE_MS // 1000,
+            )
+        self._set_alarm()
+
+    async def take(self, holder: Holder, message_id: str, receipt: Receipt) -> Receipt:
+        """Forgets a message that its client ends, and returns the newest receipt of it.
+
+        That is ``receipt`` itself if none is kept, as for another client's message.
+        """
+        renewal = self._renewals.take(holder, message_id, receipt)
+        return receipt if renewal is None else await self._find_newest(renewal)
+
+    def release_gone(self) -> None:
+        """Releases the messages of clients that have left. The check every 5 s does so, too."""
+        if len(self._renewals):
+            self._must_check = True
+            self._alarm.wake()
+
+    # --- what the clock does ------------------------------------------------------------------------------------------
+
+    def _set_alarm(self) -> None:
+        """Checks at the next multiple of the interval, while there is something to check."""
+        if len(self._renewals):
+            self._alarm.set((self._clock.passing_ms() // CHECK_INTERVAL_MS + 1) * CHECK_INTERVAL_MS)
+
+    async def _check(self) -> None:
+        self._must_check = True
+        try:
+            while self._must_check:
+                self._must_check = False
+                await self._release(self._renewals.take_all(lambda holder: not self._is_member(holder)))
+                now_ms = self._clock.wall_ms()
+                while due := self._renewals.list_due(now_ms, CHANGES_MAX):
+                    await self._renew_due(due, now_ms)
+        finally:
+            self._set_alarm()
+
+    async def _renew_due(self, due: Sequence[Renewal], now_ms: int) -> None:
+        by_step: dict[Step, list[Renewal]] = {}
+        for renewal in due:
+            step = plan_step(renewal, now_ms)
+            if step is None:
+                _logger.info("a message of %s is not renewed any more: %s", renewal.holder.client_id, renewal.receipt)
+                self._renewals.forget(renewal)
+            else:
+                by_step.setdefault(step, []).append(renewal)
+        settled = asyncio.get_running_loop().create_future()
+        self._in_flight.update(dict.fromkeys((renewal for some in by_step.values() for renewal in some), settled))
+        try:
+            for step, renewals in by_step.items():
+                await self._renew(step, [renewal for renewal in renewals if renewal.is_kept], now_ms)
+        finally:
+            self._in_flight.clear()
+            settled.set_result(None)
+
+    async def _renew(self, step: Step, renewals: Sequence[Renewal], now_ms: int) -> None:
+        try:
+            receipts = await self._change(renewals, step.invisible_ms)
+        except BrokerError as error:
+            _logger.warning("cannot renew %d receipts, will retry: %s", len(renewals), error)
+            for renewal in renewals:
+                self._renewals.fail(renewal, now_ms)
+        else:
+            for renewal, receipt in zip(renewals, receipts, strict=True):
+                self._renewals.renew(renewal, receipt)
+        if step.is_last:
+            for renewal in renewals:
+                self._renewals.forget(renewal)
+
+    async def _find_newest(self, renewal: Renewal) -> Receipt:
+        """Returns the receipt of a message that is no longer kept, after the end of its last renewal."""
+        settled = self._in_flight.get(renewal)
+        if settled is not None:
+            await asyncio.shield(settled)
+        return renewal.receipt
+
+    async def _release(self, renewals: Sequence[Renewal]) -> None:
+        """Makes messages visible soon whose clients have left."""
+        for first in range(0, len(renewals), CHANGES_MAX):
+            some = renewals[first : first + CHANGES_MAX]
+            try:
+                await self._change(some, RELEASED_MS)
+            except BrokerError as error:
+                _logger.warning("%d messages of clients that left come again after their time: %s", len(some), error)
+
+    async def _change(self, renewals: Sequence[Renewal], invisible_ms: int) -> list[Receipt]:
+        if not renewals:
+            return []
+        messages = [
+            Delivered(holder.group, receipt.find_queue(holder.group, topic), receipt)
+            for holder, topic, receipt in ((each.holder, each.topic, each.receipt) for each in renewals)
+        ]
+        return await self._change_times(messages, invisible_ms)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Renews no more, and releases everything, as Apache's proxy does when it stops."""
+        await self._alarm.finish()
+        await self._release(self._renewals.take_all(lambda _: True))
