@@ -27,6 +27,7 @@ from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.renewing import Renewing
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
@@ -49,6 +50,9 @@ class HandlerHarness:
         self.metrics = Metrics()
         self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)
         self.clients = Clients(self.clock)
+        self.renewing = Renewing(
+            self.popping.change_invisible_times, self.clock, lambda holder: self.clients.is_member(*holder)
+        )
         sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(
             self.state,
@@ -64,6 +68,7 @@ class HandlerHarness:
             StageKeeper(self.state, self.group_commit, self.clock, sender),
             OffsetCommits(self.state, self.group_commit),
             self.popping,
+            self.renewing,
         )
 
     def _handle_stored(self, facts: list[Fact]) -> None:

@@ -34,6 +34,7 @@ from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.renewing import Renewing
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
@@ -86,6 +87,9 @@ class BrokerServer:
         self._timed_work: TimedWork | None = None
         self._stage_keeper: StageKeeper | None = None
         self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
+        self._renewing = Renewing(
+            self._popping.change_invisible_times, clock, lambda holder: self.clients.is_member(*holder)
+        )
         self._cleaning = Cleaning(self.group_commit, clock)
         self._server: grpc.aio.Server | None = None
         self._health: Health | None = None
@@ -159,6 +163,7 @@ class BrokerServer:
             stage_keeper,
             self._offset_commits,
             self._popping,
+            self._renewing,
             self._extensions,
             self.stats,
         )
@@ -212,7 +217,7 @@ class BrokerServer:
         for _ in range(_TURNS_UNTIL_TASKS_RUN):
             await asyncio.sleep(0)
             await self.group_commit.wait_until_idle()
-            works = (self._timed_work, self._stage_keeper, self._cleaning)
+            works = (self._timed_work, self._stage_keeper, self._cleaning, self._renewing)
             while any(work is not None and work.is_busy for work in works):
                 await asyncio.sleep(0)
                 await self.group_commit.wait_until_idle()
@@ -244,6 +249,7 @@ class BrokerServer:
         if self._exposition is not None:
             self._exposition.close()
         await self._cleaning.stop()
+        await self._renewing.stop()
         await self._offset_commits.close()
         await self.group_commit.close()
         return have_ended

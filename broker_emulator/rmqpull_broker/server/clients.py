@@ -141,6 +141,11 @@ class Clients:
         """Whether a client has sent its settings, and has not expired."""
         return client_id in self._profiles
 
+    def is_member(self, client_id: str, group: str) -> bool:
+        """Whether a client of ``apache.rocketmq.v2`` is a member of a group."""
+        found = self.consumers.find_consumer_group(group)
+        return found is not None and client_id in found.members
+
     def find_profile(self, client_id: str) -> ClientProfile:
         """Finds the settings of a client.
 

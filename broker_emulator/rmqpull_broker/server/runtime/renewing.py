@@ -75,7 +75,16 @@ class Renewing:
         That is ``receipt`` itself if none is kept, as for another client's message.
         """
         renewal = self._renewals.take(holder, message_id, receipt)
-        return receipt if renewal is None else await self._find_newest(renewal)
+        if renewal is None:
+            return receipt
+        settled = self._in_flight.get(renewal)
+        if settled is not None:
+            await asyncio.shield(settled)
+        return renewal.receipt
+
+    def forget(self, holder: Holder, message_id: str, receipt: Receipt) -> None:
+        """Forgets a message that its client has not got."""
+        self._renewals.take(holder, message_id, receipt)
 
     def release_gone(self) -> None:
         """Releases the messages of clients that have left. The check every 5 s does so, too."""
@@ -133,13 +142,6 @@ class Renewing:
         if step.is_last:
             for renewal in renewals:
                 self._renewals.forget(renewal)
-
-    async def _find_newest(self, renewal: Renewal) -> Receipt:
-        """Returns the receipt of a message that is no longer kept, after the end of its last renewal."""
-        settled = self._in_flight.get(renewal)
-        if settled is not None:
-            await asyncio.shield(settled)
-        return renewal.receipt
 
     async def _release(self, renewals: Sequence[Renewal]) -> None:
         """Makes messages visible soon whose clients have left."""

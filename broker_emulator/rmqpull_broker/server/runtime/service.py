@@ -22,6 +22,7 @@ from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.renewing import Renewing
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 
@@ -71,6 +72,7 @@ class Service:
     stage_keeper: StageKeeper
     offset_commits: OffsetCommits
     popping: Popping
+    renewing: Renewing
     extensions: frozenset[str] = frozenset()
     stats: Stats = field(default_factory=Stats)
 

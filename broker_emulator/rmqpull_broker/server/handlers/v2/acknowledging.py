@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from rmqpull_broker.core.errors import BadRequest, BrokerError, InternalError, InvalidReceiptHandle
 from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt, parse_handle
+from rmqpull_broker.core.popping.receipts import Delivered, parse_handle
+from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from
@@ -24,7 +25,7 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
     statuses, accepted = list[v2.Status](), list[Delivered]()
     for entry in request.entries:
         try:
-            accepted.append(_find_message(service, group, topic, entry.receipt_handle))
+            accepted.append(await _find_message(service, caller, (group, topic), entry))
             statuses.append(OK)
         except BrokerError as error:
             statuses.append(make_status(error))
@@ -47,7 +48,7 @@ async def change_invisible_duration(
     caller.require_client_id()
     topic, group = _names_from(request)
     invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), 0)
-    message = _find_message(service, group, topic, request.receipt_handle)
+    message = await _find_message(service, caller, (group, topic), request)
     (receipt,) = await service.popping.change_invisible_times([message], invisible_ms)
     return rpc.ChangeInvisibleDurationResponse(status=OK, receipt_handle=receipt.handle)
 
@@ -58,7 +59,7 @@ async def forward_message_to_dead_letter_queue(
     """ForwardMessageToDeadLetterQueue: gives a message up, and acknowledges it."""
     caller.require_client_id()
     topic, group = _names_from(request)
-    message = _find_message(service, group, topic, request.receipt_handle)
+    message = await _find_message(service, caller, (group, topic), request)
     if message.receipt.physical_offset < 0:
         raise InvalidReceiptHandle("receipt handle has no commit log offset")
     now_ms = service.clock_ms()
@@ -66,19 +67,26 @@ async def forward_message_to_dead_letter_queue(
     return rpc.ForwardMessageToDeadLetterQueueResponse(status=OK)
 
 
-_Request = rpc.AckMessageRequest | rpc.ChangeInvisibleDurationRequest | rpc.ForwardMessageToDeadLetterQueueRequest
+_Change = rpc.ChangeInvisibleDurationRequest | rpc.ForwardMessageToDeadLetterQueueRequest
 
 
-def _names_from(request: _Request) -> tuple[str, str]:
+def _names_from(request: rpc.AckMessageRequest | _Change) -> tuple[str, str]:
     topic, group = name_from(request.topic), name_from(request.group)
     check_topic_name(topic)
     check_group_name(group)
     return topic, group
 
 
-def _find_message(service: Service, group: str, topic: str, handle: str) -> Delivered:
-    """Returns the message of a handle. Raises InvalidReceiptHandle, or BadRequest for an unknown broker."""
-    receipt: Receipt = parse_handle(handle)
+async def _find_message(
+    service: Service, caller: Caller, names: tuple[str, str], named: _Change | rpc.AckMessageEntry
+) -> Delivered:
+    """Returns the message of a handle, by its newest receipt, and renews it no more.
+
+    Raises InvalidReceiptHandle, or BadRequest for an unknown broker.
+    """
+    group, topic = names
+    receipt = parse_handle(named.receipt_handle)
+    receipt = await service.renewing.take(Holder(caller.client_id, group), named.message_id, receipt)
     if receipt.is_expired(service.clock_ms()):
         raise InvalidReceiptHandle("receipt handle is expired")
     if receipt.broker_name not in service.state.broker_names:

@@ -30,7 +30,8 @@ async def notify_client_termination(
 ) -> rpc.NotifyClientTerminationResponse:
     """NotifyClientTermination: removes a client; a consumer names its group (rules 5.16).
 
-    The client's Telemetry stream stays open until the client closes it.
+    The client's Telemetry stream stays open until the client closes it. The messages that the broker renews for a
+    consumer come again soon (rules 5.12.3).
     """
     caller.require_client_id()
     group = None
@@ -39,4 +40,5 @@ async def notify_client_termination(
         check_group_name(name)
         group = service.state.groups.get(name)
     service.clients.terminate(caller.client_id, group)
+    service.renewing.release_gone()
     return rpc.NotifyClientTerminationResponse(status=OK)

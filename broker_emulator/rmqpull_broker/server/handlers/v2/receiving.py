@@ -32,6 +32,7 @@ from rmqpull_broker.core.messages.message_properties import make_common_properti
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, StoredMessage
 from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
 from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.renewals import FIRST_INVISIBLE_MS, Holder
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest, PopResult
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -42,8 +43,6 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
 POLLING_MS_MIN, POLLING_MS_MAX = 5_000, 20_000
 INVISIBLE_MS_MIN = 10_000
-RENEWED_INVISIBLE_MS = 60_000
-"""The invisible time of messages that the server renews (``auto_renew``), whatever the consumer asks for."""
 
 
 _logger = logging.getLogger(__name__)
@@ -63,9 +62,11 @@ async def receive_message(
 ) -> AsyncIterator[rpc.ReceiveMessageResponse]:
     """ReceiveMessage: waits for messages, and delivers each to one consumer of the group.
 
-    A message that was delivered as often as the group allows goes to the dead letters instead.
+    A message that was delivered as often as the group allows goes to the dead letters instead. With ``auto_renew`` the
+    broker prolongs the invisible time of what it delivers until the consumer acknowledges it (rules 5.12.3).
     """
     result: PopResult | None = None
+    delivered: list[_Outgoing] = []
     taken = 0
     pop, is_finished = None, False
     try:
@@ -76,6 +77,8 @@ async def receive_message(
         except BrokerError as error:
             yield rpc.ReceiveMessageResponse(status=make_status(error))
         else:
+            if request.auto_renew:
+                _keep(service, Holder(caller.client_id, pop.group), pop.topic, delivered)
             yield rpc.ReceiveMessageResponse(status=_find_status(result, delivered))
             for each in delivered:
                 yield rpc.ReceiveMessageResponse(message=_message_to(each, pop.topic))
@@ -87,6 +90,8 @@ async def receive_message(
     finally:
         if pop is not None and result is not None and not is_finished:
             service.popping.release(pop.group, result, taken)
+            for each in delivered[taken:]:
+                service.renewing.forget(Holder(caller.client_id, pop.group), each.stored.message.msg_id, each.receipt)
 
 
 async def _pop_from(
@@ -100,7 +105,7 @@ async def _pop_from(
     topic_name, group_name = name_from(request.message_queue.topic), name_from(request.group)
     check_topic_name(topic_name)
     check_group_name(group_name)
-    invisible_ms = RENEWED_INVISIBLE_MS
+    invisible_ms = FIRST_INVISIBLE_MS
     if not request.auto_renew:
         invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), INVISIBLE_MS_MIN)
     message_filter = _filter_from(service, request.filter_expression)
@@ -205,6 +210,11 @@ async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[
             elif isinstance(error, BaseException):
                 raise error
     return [each for each in delivered if each.attempt <= attempts_max]
+
+
+def _keep(service: Service, holder: Holder, topic: str, delivered: list[_Outgoing]) -> None:
+    for each in delivered:
+        service.renewing.keep(holder, each.stored.message.msg_id, topic, each.receipt, each.attempt - 1)
 
 
 def _find_status(result: PopResult, delivered: list[_Outgoing]) -> v2.Status:
