@@ -119,23 +119,29 @@ class PopHarness(HandlerHarness):
         await self.advance(5_000)
         return await task
 
-    async def ack(self, *handles: str) -> list[str]:
+    async def ack(self, *handles: str, message_id: str = "id", client_id: str = "tester") -> list[str]:
         """Acknowledges, and returns the code of the answer, then those of its entries."""
-        entries = [rpc.AckMessageEntry(message_id="id", receipt_handle=handle) for handle in handles]
+        entries = [rpc.AckMessageEntry(message_id=message_id, receipt_handle=handle) for handle in handles]
         request = rpc.AckMessageRequest(group=v2.Resource(name=GROUP), topic=v2.Resource(name=TOPIC), entries=entries)
-        response = await ack_message(self.service, request, self.caller())
+        response = await ack_message(self.service, request, self.caller(client_id))
         return [v2.Code.Name(each.code) for each in (response.status, *(entry.status for entry in response.entries))]
 
-    async def change(self, handle: str, invisible_ms: int) -> str:
+    async def change(self, handle: str, invisible_ms: int, message_id: str = "id") -> str:
         request = rpc.ChangeInvisibleDurationRequest(
-            group=v2.Resource(name=GROUP), topic=v2.Resource(name=TOPIC), receipt_handle=handle
+            group=v2.Resource(name=GROUP),
+            topic=v2.Resource(name=TOPIC),
+            receipt_handle=handle,
+            message_id=message_id,
         )
         request.invisible_duration.FromMilliseconds(invisible_ms)
         return (await change_invisible_duration(self.service, request, self.caller())).receipt_handle
 
-    async def give_up(self, handle: str) -> str:
+    async def give_up(self, handle: str, message_id: str = "id") -> str:
         request = rpc.ForwardMessageToDeadLetterQueueRequest(
-            group=v2.Resource(name=GROUP), topic=v2.Resource(name=TOPIC), receipt_handle=handle
+            group=v2.Resource(name=GROUP),
+            topic=v2.Resource(name=TOPIC),
+            receipt_handle=handle,
+            message_id=message_id,
         )
         response = await forward_message_to_dead_letter_queue(self.service, request, self.caller())
         return v2.Code.Name(response.status.code)
@@ -146,6 +152,11 @@ class PopHarness(HandlerHarness):
         for _ in range(20):
             await asyncio.sleep(0)
             await self.group_commit.wait_until_idle()
+
+    async def pass_time(self, seconds: int, step_s: int = 5) -> None:
+        """Moves the clock in steps, so that all that falls due is done about at its time."""
+        for _ in range(0, seconds, step_s):
+            await self.advance(1_000 * step_s)
 
     def stored(self, topic: str) -> list[StoredMessage]:
         """Returns what queue 0 of a topic holds."""

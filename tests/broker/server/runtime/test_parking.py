@@ -35,6 +35,7 @@ from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, Parking
 from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.renewing import Renewing
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
@@ -315,6 +316,7 @@ def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
     group_commit = GroupCommit(state, MemoryStorage(), lot.parking.wake_for)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
+    popping = Popping(state, group_commit, lot.clock)
     return Service(
         state,
         group_commit,
@@ -328,5 +330,6 @@ def service_of(lot: Lot) -> Service:
         ClockMover(lot.clock, group_commit.wait_until_idle),
         StageKeeper(state, group_commit, lot.clock, sender),
         OffsetCommits(state, group_commit),
-        Popping(state, group_commit, lot.clock),
+        popping,
+        Renewing(popping.change_invisible_times, lot.clock, lambda holder: False),
     )
