@@ -173,6 +173,20 @@ LIMITS_OF_CALLS = {
             MEMORY,
         ),
         Limit(
+            "messages in flight that the broker renews (`auto_renew`)",
+            "core.popping.renewals:RENEWALS_MAX",
+            "messages",
+            "others come again after 60 s",
+            MEMORY,
+        ),
+        Limit(
+            "time for which the broker renews a message",
+            "core.popping.renewals:RENEWED_MS_MAX",
+            "ms",
+            "it comes again",
+            "Apache's proxy (rules 5.12.3)",
+        ),
+        Limit(
             "receives that wait at a time",
             "core.popping.waiting:WAITING_POPS_MAX",
             "receives",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 import pytest
 
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData
@@ -158,6 +160,7 @@ def test_messages_that_no_consumer_has_read_are_not_renewed() -> None:
             auto_renew=True,
         )
         answer = receive_message(broker.service, request, broker.caller())
+        assert isinstance(answer, AsyncGenerator)
         read = [await anext(answer) for _ in range(3)]  # the status, and two messages; the second is on its way
         assert broker.renewing.kept_count == 3
         await answer.aclose()
