@@ -75,8 +75,9 @@ class BrokerFaults:
     """Injects faults into calls.
 
     ``fail``, ``delay``, ``drop``, ``disconnect`` and ``hold`` add a rule for the next ``times`` calls of an RPC (None:
-    for all calls), and return its id. ``topic``, ``queue_id``, ``broker_name`` and ``client_id`` restrict it. With
-    ``after=True`` the command is executed, and only its response is affected. All raise BadRequest for invalid rules.
+    for all calls), and return its id. ``topic``, ``queue_id``, ``broker_name``, ``group`` and ``client_id`` restrict
+    it. With ``after=True`` the command is executed, and only its response is affected. All raise BadRequest for invalid
+    rules.
     """
 
     def __init__(self, server: BrokerServer, loop: _Loop) -> None:

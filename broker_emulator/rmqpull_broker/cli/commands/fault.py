@@ -14,7 +14,7 @@ from rmqpull_broker.cli.values import DURATION
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-_COLUMNS = ("id", "rpc", "action", "topic", "brokerName", "queueId", "clientId", "times", "struck", "kept")
+_COLUMNS = ("id", "rpc", "action", "topic", "brokerName", "queueId", "group", "clientId", "times", "struck", "kept")
 
 
 @click.group(
@@ -33,6 +33,7 @@ def _match_options(function: Any) -> Any:
         click.option(
             "--queue", "queue_id", type=click.IntRange(min=0), metavar="ID", help="Calls that name this queue."
         ),
+        click.option("--group", metavar="GROUP", help="Calls that name this consumer group."),
         click.option("--client-id", metavar="ID", help="Calls of this client."),
         click.option("--times", type=click.IntRange(min=1), metavar="N", help="Number of calls [default: 1]."),
         click.option("--always", is_flag=True, help="All calls, until the fault is cleared."),
@@ -53,6 +54,7 @@ def _match_options(function: Any) -> Any:
         "rmqpull-broker fault add SendMessage --topic orders --delay 2s --always",
         "rmqpull-broker fault add PullColumns --client-id spark-1 --hold",
         "rmqpull-broker fault add CommitOffsets --disconnect --after",
+        "rmqpull-broker fault add AckMessage --group readers --drop --after",
     ]
 )
 @click.argument("rpc_name", metavar="[RPC]", default="*")
@@ -151,6 +153,7 @@ def _row(rule: rpc.FaultRule) -> dict[str, Any]:
         "topic": rule.topic or None,
         "brokerName": rule.broker_name or None,
         "queueId": rule.queue_id if rule.HasField("queue_id") else None,
+        "group": rule.group or None,
         "clientId": rule.client_id or None,
         "times": rule.times or None,
         "struck": rule.struck,

@@ -45,22 +45,25 @@ class Target(NamedTuple):
 class Call(NamedTuple):
     """A call that arrives. ``rpc`` is the method's name without its service.
 
-    ``is_endless`` is set for streams such as Telemetry, which have no single response that could be lost.
+    ``is_endless`` is set for streams such as Telemetry, which have no single response that could be lost. ``group`` is
+    the consumer group that the request names, if it names one.
     """
 
     rpc: str
     client_id: str
     targets: Sequence[Target] = ()
     is_endless: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class FaultRule:
     """Injects a fault into the next ``times`` calls that match, or into all of them when ``times`` is None.
 
-    ``rpc`` is the method to match, or ``*`` for any. ``client_id``, ``topic``, ``broker_name`` and ``queue_id`` match
-    anything when they are None. A call that names several queues matches when one of them does. Sends name no queue,
-    and a call that names no broker matches any broker. ``code`` and ``message`` belong to FAIL, ``delay_ms`` to DELAY.
+    ``rpc`` is the method to match, or ``*`` for any. ``client_id``, ``group``, ``topic``, ``broker_name`` and
+    ``queue_id`` match anything when they are None. A call that names several queues matches when one of them does.
+    Sends name no queue, and a call that names no broker matches any broker. ``code`` and ``message`` belong to FAIL,
+    ``delay_ms`` to DELAY.
     """
 
     rpc: str
@@ -74,6 +77,7 @@ class FaultRule:
     message: str = ""
     delay_ms: int = 0
     after: bool = False
+    group: str | None = None
 
     def check(self) -> None:
         """Raises BadRequest for a rule that can never match, or that contradicts itself."""
@@ -92,6 +96,7 @@ class FaultRule:
         return (
             self.rpc in ("*", call.rpc)
             and self.client_id in (None, call.client_id)
+            and self.group in (None, call.group)
             and not (self.after and call.is_endless)
             and (self.topic is None or any(self._matches_target(target) for target in call.targets))
         )

@@ -11,7 +11,7 @@ from typing import Any
 from rmqpull_broker.core.admin.fault_rules import CallFaults, Fault
 from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
 from rmqpull_broker.server.remoting.refusals import refuse
-from rmqpull_broker.server.remoting.targets import find_targets
+from rmqpull_broker.server.remoting.targets import find_group, find_targets
 from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.codes import V5_3_1, RequestCode, ResponseCode
@@ -80,7 +80,9 @@ class Dispatcher:
         if len(self._tasks) >= REQUESTS_MAX:
             return call.respond(code=ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
         if self._faults.is_armed:
-            found = self._faults.match_targets(_name(code), self._find_client_id(call), find_targets(call))
+            found = self._faults.match_targets(
+                _name(code), self._find_client_id(call), find_targets(call), find_group(call)
+            )
             if found.before is not None or found.after is not None:
                 return self._run_with_faults(handler, call, found)
         try:

@@ -1,4 +1,4 @@
-"""Finds the topic and the queue in a request of the remoting protocol, for fault rules and for the log."""
+"""Finds topic, queue and group in a request of the remoting protocol, for fault rules and for the log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ _SHORT_NAMES = frozenset(
 )
 """Requests whose topic is the field ``b`` and whose queue is the field ``e`` (rules 4.6)."""
 _QUEUE_ID_CHARACTERS_MAX = 10
+_GROUP_FIELDS = ("consumerGroup", "group")
+
+
+def find_group(call: RemotingCall) -> str:
+    """Finds the consumer group that a request names; an empty text if it names none."""
+    fields = call.command.fields
+    return next((fields[name] for name in _GROUP_FIELDS if name in fields), "")
 
 
 def find_targets(call: RemotingCall) -> Iterator[Target]:

@@ -107,16 +107,17 @@ class Faults:
         """Whether any rule has calls left."""
         return self._rules.is_armed
 
-    def match_targets(self, rpc_name: str, client_id: str, targets: Iterable[Target]) -> CallFaults:
-        """Finds and counts the faults of a request that names these targets."""
-        return self._rules.match(Call(rpc_name, client_id, tuple(targets)))
+    def match_targets(self, rpc_name: str, client_id: str, targets: Iterable[Target], group: str = "") -> CallFaults:
+        """Finds and counts the faults of a request that names these targets and this group."""
+        return self._rules.match(Call(rpc_name, client_id, tuple(targets), group=group))
 
     def match(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
         """Finds and counts the faults of a call; ``request`` is None for a stream of requests."""
         if not self._rules.is_armed or rpc_name not in _RPCS:
             return NO_FAULTS
         targets = () if request is None else tuple(dict.fromkeys(find_targets(request)))
-        return self._rules.match(Call(rpc_name, client_id, targets, is_endless=request is None))
+        group = "" if request is None else find_group(request)
+        return self._rules.match(Call(rpc_name, client_id, targets, is_endless=request is None, group=group))
 
     async def inject(self, fault: Fault) -> None:
         """Returns when the call may continue.
@@ -153,6 +154,14 @@ class Faults:
         for future in self._waiting:
             if not future.done():
                 future.set_exception(Disconnected("the broker stops"))
+
+
+def find_group(request: Any) -> str:
+    """Finds the consumer group that a request names; an empty text if it names none."""
+    field = request.DESCRIPTOR.fields_by_name.get("group")
+    if field is None:
+        return ""
+    return str(request.group if field.message_type is None else name_from(request.group))
 
 
 def find_targets(message: Any) -> Iterator[Target]:

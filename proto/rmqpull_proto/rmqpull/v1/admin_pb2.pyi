@@ -497,7 +497,7 @@ class UnlockQueuesResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class FaultRule(_message.Message):
-    __slots__ = ("id", "rpc", "topic", "broker_name", "queue_id", "client_id", "action", "after", "times", "code", "message", "delay_ms", "struck", "kept")
+    __slots__ = ("id", "rpc", "topic", "broker_name", "queue_id", "client_id", "action", "after", "times", "code", "message", "delay_ms", "struck", "kept", "group")
     ID_FIELD_NUMBER: _ClassVar[int]
     RPC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -512,6 +512,7 @@ class FaultRule(_message.Message):
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     STRUCK_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     id: int
     rpc: str
     topic: str
@@ -526,7 +527,8 @@ class FaultRule(_message.Message):
     delay_ms: int
     struck: int
     kept: int
-    def __init__(self, id: _Optional[int] = ..., rpc: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., client_id: _Optional[str] = ..., action: _Optional[_Union[FaultAction, str]] = ..., after: _Optional[bool] = ..., times: _Optional[int] = ..., code: _Optional[_Union[_definition_pb2.Code, str]] = ..., message: _Optional[str] = ..., delay_ms: _Optional[int] = ..., struck: _Optional[int] = ..., kept: _Optional[int] = ...) -> None: ...
+    group: str
+    def __init__(self, id: _Optional[int] = ..., rpc: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., client_id: _Optional[str] = ..., action: _Optional[_Union[FaultAction, str]] = ..., after: _Optional[bool] = ..., times: _Optional[int] = ..., code: _Optional[_Union[_definition_pb2.Code, str]] = ..., message: _Optional[str] = ..., delay_ms: _Optional[int] = ..., struck: _Optional[int] = ..., kept: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
 
 class PutFaultRuleRequest(_message.Message):
     __slots__ = ("rule",)

@@ -18,6 +18,7 @@ def test_a_fault_applies_to_the_given_number_of_calls(run: RunCommand, run_json:
         "topic": None,
         "brokerName": None,
         "queueId": None,
+        "group": None,
         "clientId": None,
         "times": 2,
         "struck": 0,
@@ -51,8 +52,8 @@ def test_faults_are_listed_and_cleared(run: RunCommand, run_json: RunJson) -> No
     run("fault", "add", "PullColumns", "--queue", "0", "--topic", "orders", "--delay", "2s")
     run("fault", "add", "--client-id", "c", "--hold")
     assert table_of(run("fault", "list"))[1:] == [
-        ["1", "PullColumns", "delay 2000 ms", "orders", "-", "0", "-", "1", "0", "0"],
-        ["2", "*", "hold", "-", "-", "-", "c", "1", "0", "0"],
+        ["1", "PullColumns", "delay 2000 ms", "orders", "-", "0", "-", "-", "1", "0", "0"],
+        ["2", "*", "hold", "-", "-", "-", "-", "c", "1", "0", "0"],
     ]
     assert run("fault", "clear", "2").stderr == "cleared 1 faults\n"
     assert "there is no fault rule 9" in error_of(run("fault", "clear", "1", "9"))

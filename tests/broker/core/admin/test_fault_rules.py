@@ -10,7 +10,7 @@ from rmqpull_broker.core.admin import fault_rules
 from rmqpull_broker.core.admin.fault_rules import Call, FaultAction, FaultRule, FaultRules, Target
 from rmqpull_broker.core.errors import BadRequest, TooManyRequests
 
-PULL = Call("PullMessage", "tester", (Target("orders", "broker-a", 1),))
+PULL = Call("PullMessage", "tester", (Target("orders", "broker-a", 1),), group="readers")
 SEND = Call("SendMessage", "tester", (Target("orders"),))
 MANY = Call("PullColumns", "", (Target("orders", "broker-a", 0), Target("bills", "broker-b", 3)))
 
@@ -34,6 +34,9 @@ def struck_by(rules: FaultRules, call: Call) -> int | None:
         (fail("*"), SEND, True),
         (fail(client_id="tester"), PULL, True),
         (fail(client_id="another"), PULL, False),
+        (fail(group="readers"), PULL, True),
+        (fail(group="another"), PULL, False),
+        (fail("*", group="readers"), SEND, False),
         (fail(topic="orders"), PULL, True),
         (fail(topic="bills"), PULL, False),
         (fail(topic="orders", queue_id=1), PULL, True),

@@ -89,6 +89,7 @@ def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
         broker_name=rule.broker_name,
         queue_id=rule.queue_id,
         client_id=rule.client_id,
+        group=rule.group,
         action=rule.action.name,
         after=rule.after,
         times=rule.times,

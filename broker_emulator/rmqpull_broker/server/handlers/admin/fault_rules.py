@@ -37,6 +37,7 @@ def _rule_from(rule: rpc.FaultRule) -> FaultRule:
         message=rule.message,
         delay_ms=rule.delay_ms,
         after=rule.after,
+        group=rule.group or None,
     )
 
 
