@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,7 +25,7 @@ from rmqpull_broker.core.popping.request import InitMode, PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from tests.harness.storage import ALL, StorageHarness
+from tests.harness.storage import ALL, QUEUE, StorageHarness
 
 GROUPS = ("readers", "ordered")
 INVISIBLE_MS = 10_000
@@ -181,3 +185,22 @@ def test_what_is_in_flight_comes_again_after_a_restart(stops: bool) -> None:
     life.pop("readers", 4)
     assert {body for _, body in life.delivered} == life.sent - life.acknowledged["readers"]
     assert life.broker.state.consumer_offsets["readers", MessageQueue("orders", "broker-a", 0)] == 2
+
+
+OLD = Path(__file__).with_name("data_before_deliveries.json")
+"""The files of a data directory that a broker without pop has written: each compressed, in base64."""
+
+
+def test_a_data_directory_of_a_broker_without_pop_loads_and_its_messages_can_be_received() -> None:
+    files = {name: zlib.decompress(base64.b64decode(text)) for name, text in json.loads(OLD.read_text()).items()}
+    assert any(name.endswith(".snapshot") for name in files)
+    life = Life()
+    life.disk = MemoryFileSystem(files)
+    life.broker = StorageHarness(life.disk)
+    state = life.broker.state
+    assert (life.broker.bodies(), len(state.delayed)) == ([b"message %d" % number for number in range(12)], 1)
+    assert (state.consumer_offsets["readers", QUEUE], life.broker.observed()["in flight"]) == (3, [])
+    life.pop("readers", 32)
+    assert [body for _, body in life.delivered] == [b"message %d" % number for number in range(3, 12)]
+    life.restart()
+    assert len(life.broker.state.popped) == 9
