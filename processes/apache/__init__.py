@@ -8,8 +8,8 @@
         cluster.administration.create_topic("orders", 8)   # milliseconds; see administration.py
         cluster.find_broker("broker-a").restart()          # SIGKILL; the same ports, the same messages
 
-`cluster.py` also has clusters with a slave, with access keys and with TLS; `servers.py` the single servers, their
-properties and the options of their JVMs. Apache's Java clients are started from Python, too:
+`cluster.py` also has clusters with a proxy, with a slave, with access keys and with TLS; `servers.py` the
+single servers, their properties and the options of their JVMs. Apache's Java clients are started from Python, too:
 
     from processes.apache.java_clients import JavaConsumer, JavaProducer, run_mqadmin
 

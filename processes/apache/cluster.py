@@ -10,6 +10,7 @@ from typing import Any
 
 from processes.apache.access import Account, Tls, write_acl_file, write_acl_properties
 from processes.apache.administration import Administration
+from processes.apache.proxy import Proxy
 from processes.apache.releases import RELEASE_5, Release
 from processes.apache.servers import Broker, NameServer, Role, Server
 
@@ -117,6 +118,18 @@ def make_replicated_cluster(
     return ApacheCluster(servers, [master, slave])
 
 
+def make_proxied_cluster(folder: Path, release: Release = RELEASE_5, **options: Any) -> ProxiedCluster:
+    """Returns a cluster of one broker with a proxy, for clients of gRPC. ``options`` are those of the broker.
+
+    The broker allows recalls, which it does not by default.
+    """
+    name_servers = [_make_name_server(folder, release, options)]
+    options["properties"] = {"recallMessageEnable": "true", **options.get("properties", {})}
+    broker = _make_broker(folder, name_servers, "broker-a", **options)
+    proxy = Proxy(release=release, folder=folder / "proxy", name_servers=name_servers[0].address)
+    return ProxiedCluster(name_servers, [broker], proxy)
+
+
 def make_guarded_cluster(
     folder: Path, accounts: Sequence[Account] = (), release: Release = RELEASE_5, **options: Any
 ) -> ApacheCluster:
@@ -138,6 +151,26 @@ def make_secured_cluster(
 ) -> ApacheCluster:
     """Returns a cluster of one broker whose name server and broker speak TLS. ``client_tls`` is for administration."""
     return make_cluster(folder, release=release, tls=tls, client_tls=client_tls, **options)
+
+
+class ProxiedCluster(ApacheCluster):
+    """A cluster of 5.x with a proxy."""
+
+    def __init__(self, name_servers: Sequence[NameServer], brokers: Sequence[Broker], proxy: Proxy) -> None:
+        super().__init__(name_servers, brokers)
+        self.proxy = proxy
+
+    def start(self) -> None:
+        super().start()
+        self.proxy.start()  # it creates topics of its own on the brokers
+
+    def __enter__(self) -> ProxiedCluster:
+        super().__enter__()
+        return self
+
+    def close(self) -> None:
+        self.proxy.release_ports()
+        super().close()
 
 
 class _ClusterWithAccounts(ApacheCluster):

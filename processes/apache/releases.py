@@ -22,6 +22,10 @@ class Release:
         """Returns the jars of name server and broker. Raises SoftwareMissing."""
         return self._fetch(self.server, "namesrv", "broker")
 
+    def fetch_proxy_jars(self) -> list[Path]:
+        """Returns the jars of the proxy, which 4.x does not have. Raises SoftwareMissing."""
+        return self._fetch(self.server, "proxy")
+
     def fetch_client_jars(self) -> list[Path]:
         """Returns the jars of producer, consumers, `mqadmin` and signing. Raises SoftwareMissing."""
         signing = ("acl",) if self.client.startswith("4.") else ()  # it was removed in 5.3.3

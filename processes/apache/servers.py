@@ -110,12 +110,12 @@ class Server:
         """Starts the process and returns at once. Raises ProcessFailed if it runs, and SoftwareMissing."""
         if self.is_running:
             raise ProcessFailed(f"The {self._name} already runs, as process {self.pid}: stop or kill it first.")
-        jars = self.release.fetch_server_jars()
+        jars = self._fetch_jars()
         classes = compile_java([GUARDED], ())
         command = [find_java(), *self.java_options, *_FOR_JAVA_17, *_DISK_LIMITS, f"-Duser.home={self.folder}"]
         command += [f"-Drocketmq.home.dir={self.folder}", *self._write_tls()]
         command += ["-cp", make_class_path(*jars, classes), "rmqpull.Guarded", self._main_class]
-        command += ["-c", str(self._write_configuration())]
+        command += self._write_arguments()
         self._process = Child(
             self._name, command, self.log, os.environ, folder=self.folder, logs_output=True, has_input=True
         )
@@ -167,6 +167,13 @@ class Server:
 
     def _configuration(self) -> dict[str, str]:
         raise NotImplementedError
+
+    def _fetch_jars(self) -> list[Path]:
+        return self.release.fetch_server_jars()
+
+    def _write_arguments(self) -> list[str]:
+        """Writes the files that the server reads, and returns its arguments."""
+        return ["-c", str(self._write_configuration())]
 
     def _wait_until_ready(self) -> None:
         """Returns when the server that listens is of use."""

@@ -1,0 +1,60 @@
+"""Each scenario of this folder runs with Apache's gRPC clients of each language and on each server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from processes.grpc_clients.clients import LANGUAGES, Language
+from processes.maven import SoftwareMissing
+from tests.harness.apache import choose_release
+from tests.harness.client_servers import SERVERS, ServerKind
+from tests.harness.grpc_servers import LACKS, GrpcPlace, GrpcServers
+
+SMALL = "python-emulator"
+"""The language and the server of those scenarios that `make test` runs too: all that are not `long`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and f"[{SMALL}" in item.name and not is_long(item):
+            item.add_marker("clients_small")
+
+
+def is_long(item: pytest.Item) -> bool:
+    return item.get_closest_marker("long") is not None
+
+
+@pytest.fixture(scope="session")
+def grpc_servers(
+    processes_allowed: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GrpcServers]:
+    servers = GrpcServers(tmp_path_factory.mktemp("grpc"), lambda: choose_release(pytestconfig))
+    try:
+        yield servers
+    finally:
+        servers.close()
+
+
+@pytest.fixture(
+    params=[pytest.param((language, kind), id=f"{language}-{kind}") for language in LANGUAGES for kind in SERVERS]
+)
+def place(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator[GrpcPlace]:
+    """Topics and groups of one scenario, on one server, and its clients in one language."""
+    language: Language
+    kind: ServerKind
+    language, kind = request.param
+    uses = request.node.get_closest_marker("uses")
+    for call in uses.args if uses else ():
+        if (language, call) in LACKS:
+            pytest.skip(f"{language} has no {call}: {LACKS[language, call]}")
+    try:
+        place = GrpcPlace(grpc_servers, language, kind)
+    except SoftwareMissing as missing:
+        pytest.skip(f"{missing}.")
+    try:
+        yield place
+    finally:
+        place.close()

@@ -1,0 +1,110 @@
+"""Push consumers of Apache's gRPC clients: concurrently, in order, retried, and with dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from tests.harness.grpc_servers import (
+    GrpcPlace,
+    bodies_of,
+    busy,
+    receive_all,
+    send,
+    wait_for_consumed,
+)
+from tests.harness.waiting import wait_until
+
+
+def test_a_push_consumer_gets_each_message_once(place: GrpcPlace) -> None:
+    """Concurrently: messages sent before and after its start."""
+    topic = place.create_topic()
+    producer = place.start_producer(topic)
+    send(producer, topic, "before")
+    consumer = place.start_push(topic)
+    wait_for_consumed([consumer], 1)
+    producer.call("send", topic=topic, count=200)
+    consumed = wait_for_consumed([consumer], 201)
+    assert bodies_of(consumed) == sorted(["before", *(f"body-{number}" for number in range(200))])
+    assert {message.attempt for message in consumed} == {1}
+
+
+def test_a_refused_message_comes_again(place: GrpcPlace) -> None:
+    """Retries: a failed delivery comes again with its attempts counted, until it succeeds."""
+    topic = place.create_topic()
+    producer = place.start_producer(topic)
+    (message_id,) = send(producer, topic, "one")
+    consumer = place.start_push(topic, fail=1)
+
+    def list_attempts() -> list[int]:
+        return [message.attempt for message in consumer.consumed if message.message_id == message_id]
+
+    with busy(producer, topic):
+        wait_until(lambda: len(list_attempts()) >= 2, "consumed again")
+    assert list_attempts() == [1, 2]
+
+
+def test_a_message_that_always_fails_becomes_a_dead_letter(place: GrpcPlace) -> None:
+    """Retries: after the last attempt of its group, the message is in the group's dead letter topic."""
+    topic = place.create_topic()
+    place.create_group(retryMaxTimes=1)
+    producer = place.start_producer(topic)
+    (message_id,) = send(producer, topic, "poison", tag="red")
+    consumer = place.start_push(topic, "red", fail=-1)
+    dead = f"%DLQ%{place.group}"
+    with busy(producer, topic):
+        wait_until(lambda: has_messages(place, dead), "a dead letter", wait_s=90)
+    attempts = [message.attempt for message in consumer.consumed if message.message_id == message_id]
+    assert attempts == [1, 2]
+    reader = place.start_simple(dead, group=f"{place.group}-dead")
+    (letter,) = receive_all(reader, 1)
+    assert letter.body == "poison"
+
+
+def has_messages(place: GrpcPlace, topic: str) -> bool:
+    administration = place.server.administration
+    return bool(administration.find_route(topic)) and administration.count_messages(topic) > 0
+
+
+def test_messages_of_a_group_are_consumed_in_order_with_failures(place: GrpcPlace) -> None:
+    """In order: a message that fails is consumed again before the next one of its message group."""
+    topic = place.create_topic("FIFO")
+    place.create_group(consumeMessageOrderly=True)
+    producer = place.start_producer(topic)
+    for number in range(3):
+        for customer in ("a", "b"):
+            send(producer, topic, f"{customer}{number}", messageGroup=customer)
+    consumer = place.start_push(topic, fail=1)
+    by_group: defaultdict[str, list[str]] = defaultdict(list)
+    for message in wait_for_consumed([consumer], 12):
+        by_group[message.shown["messageGroup"]].append(message.body)
+    assert by_group == {key: [f"{key}{number}" for number in (0, 0, 1, 1, 2, 2)] for key in ("a", "b")}
+
+
+def test_messages_are_consumed_in_the_order_of_many_groups(place: GrpcPlace) -> None:
+    """In order: many message groups at once, each in its order."""
+    topic = place.create_topic("FIFO")
+    place.create_group(consumeMessageOrderly=True)
+    producer = place.start_producer(topic)
+    for customer in range(8):
+        producer.call("send", topic=topic, count=20, messageGroup=f"customer-{customer}")
+    consumer = place.start_push(topic)
+    by_group: defaultdict[str, list[str]] = defaultdict(list)
+    for message in wait_for_consumed([consumer], 160):
+        by_group[message.shown["messageGroup"]].append(message.body)
+    assert [*by_group.values()] == [[f"body-{number}" for number in range(20)]] * 8
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(2_000, id="2000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)]
+)
+def test_two_consumers_share_many_messages(place: GrpcPlace, count: int) -> None:
+    """Two members of a group: each message is consumed once, and both consume."""
+    topic = place.create_topic(queues=8)
+    members = [place.start_push(topic), place.start_push(topic)]
+    producer = place.start_producer(topic)
+    sent = [receipt["messageId"] for receipt in producer.call("send", topic=topic, count=count)]
+    consumed = wait_for_consumed(members, count, wait_s=600)
+    assert Counter(message.message_id for message in consumed) == Counter(sent)
+    assert all(member.consumed for member in members)

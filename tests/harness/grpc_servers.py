@@ -1,0 +1,257 @@
+"""Servers of `apache.rocketmq.v2`, Apache's gRPC clients of all languages, and a place for each scenario."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from processes.apache.administration import Administration
+from processes.apache.cluster import make_proxied_cluster
+from processes.apache.releases import Release
+from processes.children import ProcessFailed
+from processes.grpc_clients.clients import (
+    LANGUAGES,
+    ClientRefused,
+    GrpcClient,
+    GrpcClients,
+    Kind,
+    Language,
+    Received,
+)
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.testing import BrokerProcess, running_broker
+from tests.harness.client_servers import ServerKind
+from tests.harness.waiting import wait_until
+
+TopicType = Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION"]
+AWAIT_MS = 5_000
+"""How long a receive waits here: the shortest time that a proxy allows."""
+INVISIBLE_MS = 10_000
+"""How long a message stays with its consumer here: the shortest time that a proxy allows."""
+_CHECK_MS = 1_000
+# Both servers check transactions after a second, and not after half a minute.
+_FOR_EMULATOR = BrokerProperties(transaction_time_out=_CHECK_MS, transaction_check_interval=_CHECK_MS)
+_FOR_APACHE = {"transactionTimeOut": str(_CHECK_MS), "transactionCheckInterval": str(_CHECK_MS)}
+
+LACKS: Mapping[tuple[Language, str], str] = {}
+"""What the library of a language cannot do, by the name of the call, with the reason. A scenario says `uses(call)`."""
+
+
+@dataclass(frozen=True)
+class GrpcServer:
+    """A server of one broker, `broker-a`. Topics and groups are created over the remoting protocol on both kinds."""
+
+    endpoints: str
+    """``host:port``: the only thing that clients are told."""
+    administration: Administration
+    restart: Callable[[], None] | None = None
+    """Kills the broker and starts it again."""
+
+    def create_topic(self, topic: str, queues: int, topic_type: TopicType) -> None:
+        """Creates a topic of a type."""
+        self.administration.create_topic(topic, queues, attributes={"message.type": topic_type})
+
+
+class GrpcServers:
+    """The servers and clients that the scenarios of a test process share. Each is started when it is needed first."""
+
+    def __init__(self, folder: Path, choose_release: Callable[[], Release]) -> None:
+        self._folder = folder
+        self._choose_release = choose_release
+        self._started = ExitStack()
+        self._servers: dict[ServerKind, GrpcServer] = {}
+        self._clients: dict[Language, GrpcClients] = {}
+
+    def find_server(self, kind: ServerKind) -> GrpcServer:
+        """Returns the server of a kind."""
+        if kind not in self._servers:
+            run = _run_emulator() if kind == "emulator" else self._run_apache()
+            self._servers[kind] = self._started.enter_context(run)
+        return self._servers[kind]
+
+    @contextmanager
+    def run_server_to_restart(self, kind: ServerKind) -> Iterator[GrpcServer]:
+        """Runs a server of its own for a scenario that restarts its broker."""
+        with _run_emulator_process(self._new_folder()) if kind == "emulator" else self._run_apache() as server:
+            yield server
+
+    def find_clients(self, language: Language) -> GrpcClients:
+        """Returns the process that has the clients of a language. Raises SoftwareMissing."""
+        if language not in self._clients:
+            self._clients[language] = self.start_clients(language)
+        return self._clients[language]
+
+    def start_clients(self, language: Language) -> GrpcClients:
+        """Starts a process that a scenario may kill. Raises SoftwareMissing."""
+        return self._started.enter_context(GrpcClients(LANGUAGES[language](self._new_folder())))
+
+    def close(self) -> None:
+        """Ends all servers and clients."""
+        self._started.close()
+
+    def _new_folder(self) -> Path:
+        folder = self._folder / uuid.uuid4().hex[:8]
+        folder.mkdir(parents=True)
+        return folder
+
+    @contextmanager
+    def _run_apache(self) -> Iterator[GrpcServer]:
+        release = self._choose_release()
+        with make_proxied_cluster(self._new_folder(), release=release, properties=_FOR_APACHE) as cluster:
+            restart = cluster.find_broker("broker-a").restart
+            yield GrpcServer(cluster.proxy.address, cluster.administration, restart)
+
+
+class GrpcPlace:
+    """Topics and groups of one scenario, on one server, and its clients in one language."""
+
+    def __init__(self, servers: GrpcServers, language: Language, kind: ServerKind) -> None:
+        self.clients = servers.find_clients(language)
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self.language: Language = language
+        self._servers = servers
+        self._kind: ServerKind = kind
+        self._own: GrpcServer | None = None
+        self._ends = ExitStack()
+
+    @property
+    def server(self) -> GrpcServer:
+        """The server that scenarios share, or the one of this scenario."""
+        return self._own or self._servers.find_server(self._kind)
+
+    def use_own_server(self) -> GrpcServer:
+        """Starts a server for this scenario alone, which it may restart."""
+        self._own = self._ends.enter_context(self._servers.run_server_to_restart(self._kind))
+        return self._own
+
+    def create_topic(self, topic_type: TopicType = "NORMAL", queues: int = 4) -> str:
+        """Creates a topic with a name of its own. Returns the name."""
+        topic = f"topic-{uuid.uuid4().hex[:8]}"
+        self.server.create_topic(topic, queues, topic_type)
+        return topic
+
+    def create_group(self, **config: Any) -> None:
+        """Creates the group of this place, with settings by RocketMQ's names."""
+        self.server.administration.create_group(self.group, **config)
+
+    # ---- clients
+
+    def start(self, kind: Kind, process: GrpcClients | None = None, **options: Any) -> GrpcClient:
+        """Starts a client. It ends with the scenario. ``process`` has it instead of the one that scenarios share."""
+        client = (process or self.clients).start(kind, self.server.endpoints, **options)
+        self._ends.callback(_shut_down, client)
+        return client
+
+    def start_clients(self) -> GrpcClients:
+        """Starts a process of the same language that the scenario may kill."""
+        return self._servers.start_clients(self.language)
+
+    def start_producer(self, topic: str, **options: Any) -> GrpcClient:
+        """Starts a producer of a topic."""
+        return self.start("producer", topics=[topic], **options)
+
+    def start_simple(self, topic: str, expression: str = "*", **options: Any) -> GrpcClient:
+        """Starts a simple consumer of this place's group."""
+        return self.start(
+            "simple", **{"group": self.group, "awaitMs": AWAIT_MS, "subscriptions": {topic: expression}, **options}
+        )
+
+    def start_push(self, topic: str, expression: str = "*", **options: Any) -> GrpcClient:
+        """Starts a push consumer of this place's group."""
+        return self.start("push", **{"group": self.group, "subscriptions": {topic: expression}, **options})
+
+    def close(self) -> None:
+        """Ends the clients of the scenario."""
+        self._ends.close()
+
+
+def send(producer: GrpcClient, topic: str, *bodies: str, **fields: Any) -> list[str]:
+    """Sends messages one after the other. Returns their ids. ``fields`` are those of the call `send`."""
+    return [producer.call("send", topic=topic, body=body, **fields)["messageId"] for body in bodies]
+
+
+def receive_all(consumer: GrpcClient, count: int, *, acknowledge: bool = True, **limits: int) -> list[Received]:
+    """Receives with a simple consumer until it has this many messages. Each is acknowledged at once, if wanted."""
+    found: list[Received] = []
+
+    def receive() -> bool:
+        received = consumer.receive(**limits)
+        for message in received if acknowledge else ():
+            consumer.call("ack", handle=message.handle)
+        found.extend(received)
+        return len(found) >= count
+
+    try:
+        wait_until(receive, f"{count} messages received")
+    except AssertionError as failed:
+        raise AssertionError(f"{failed}, only {bodies_of(found)}") from None
+    return found
+
+
+def wait_for_consumed(consumers: Iterable[GrpcClient], count: int, wait_s: float = 60.0) -> list[Received]:
+    """Returns what push consumers have consumed, when they have consumed this many messages."""
+    members = list(consumers)
+
+    def find() -> list[Received]:
+        return [message for one in members for message in one.consumed]
+
+    try:
+        wait_until(lambda: len(find()) >= count, f"{count} messages consumed", wait_s)
+    except AssertionError as failed:
+        raise AssertionError(f"{failed}, only {len(find())}: {bodies_of(find())[:20]}") from None
+    return find()
+
+
+def bodies_of(messages: Iterable[Received]) -> list[str]:
+    """Returns the sorted bodies of messages: queues have no common order."""
+    return sorted(message.body for message in messages)
+
+
+@contextmanager
+def busy(producer: GrpcClient, topic: str) -> Iterator[None]:
+    """Sends a message with the body `nudge` each half second during the block.
+
+    A message that comes back wakes no receive that waits, on 5.3.3 as here: it comes with the next one, which may be
+    20 s later. A topic with traffic is faster.
+    """
+    ended = False
+
+    def nudge() -> None:
+        while not ended:
+            with suppress(ClientRefused):
+                producer.call("send", topic=topic, body=NUDGE)
+            time.sleep(0.5)
+
+    with ThreadPoolExecutor(1) as thread:
+        nudging = thread.submit(nudge)
+        try:
+            yield
+        finally:
+            ended = True
+        nudging.result()
+
+
+NUDGE = "nudge"
+
+
+def _shut_down(client: GrpcClient) -> None:
+    with suppress(ProcessFailed, BrokenPipeError):  # the scenario may have killed its process
+        client.shut_down(in_background=True)
+
+
+@contextmanager
+def _run_emulator() -> Iterator[GrpcServer]:
+    with running_broker(remoting=True, properties=_FOR_EMULATOR) as broker:
+        yield GrpcServer(broker.endpoints, Administration(broker.remoting_addresses[0]))
+
+
+@contextmanager
+def _run_emulator_process(folder: Path) -> Iterator[GrpcServer]:
+    with BrokerProcess(data_dir=folder, remoting="127.0.0.1:0") as broker:
+        yield GrpcServer(broker.endpoints, Administration(broker.remoting_addresses[0]), broker.restart)
