@@ -5,22 +5,25 @@ import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.PushConsumerBuilder;
 
 /**
- * A push consumer. Options: group, subscriptions, sql, fail (see FailingListener), threads, cacheMessages, accelerated
- * (several message groups of a FIFO group at a time). Calls:
+ * A push consumer. Options: group, subscriptions, sql, fail (see FailingListener), hold (see HoldingListener), threads,
+ * cacheMessages, accelerated (several message groups of a FIFO group at a time). Calls:
  *
  * <pre>
- * subscribe topic expression, unsubscribe topic
+ * subscribe topic expression, unsubscribe topic, letGo
  * </pre>
  */
 final class PushClient implements Clients.Client {
     private final PushConsumer consumer;
+    private final HoldingListener listener;
 
     PushClient(String name, JSONObject request) throws Exception {
+        listener = new HoldingListener(
+            new FailingListener(name, request.getIntValue("fail")), request.getBooleanValue("hold"));
         PushConsumerBuilder builder = Clients.PROVIDER.newPushConsumerBuilder()
             .setClientConfiguration(Clients.configure(request))
             .setConsumerGroup(request.getString("group"))
             .setSubscriptionExpressions(Messages.subscriptions(request))
-            .setMessageListener(new FailingListener(name, request.getIntValue("fail")));
+            .setMessageListener(listener);
         if (request.containsKey("threads")) {
             builder.setConsumptionThreadCount(request.getIntValue("threads"));
         }
@@ -42,6 +45,9 @@ final class PushClient implements Clients.Client {
                 return null;
             case "unsubscribe":
                 consumer.unsubscribe(request.getString("topic"));
+                return null;
+            case "letGo":
+                listener.letGo();
                 return null;
             default:
                 throw new Clients.Unsupported(call);
