@@ -153,6 +153,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "acknowledgements in a request of the remoting protocol",
+            "server.wire.limits:BATCH_ACKS_MAX",
+            "",
+            "the request is refused",
+            MEMORY,
+        ),
+        Limit(
             "memberships of consumers in groups, and of producers",
             "core.clients.registries:REGISTRATIONS_MAX",
             "each",

@@ -30,6 +30,7 @@ _OF_NAME_SERVER = (
     RequestCode.DELETE_TOPIC_IN_NAMESRV,
 )
 _UNKNOWN_CODE = 31_999
+_RECEIPT = ("consumerGroup", "topic", "queueId", "offset", "extraInfo", "invisibleTime")
 _LOOKS_MAX = 20_000
 _BUSY_MAX = 100
 
@@ -173,8 +174,51 @@ class Run:
             self._seen.note("physical", [str(int(one[-16:], 16)) for one in ids if len(one) >= 32])
             self._seen.note("place", [answer.fields.get("queueOffset", "0")])
             self._seen.note("handle", [answer.fields[name] for name in ("recallHandle",) if name in answer.fields])
+        if step.code == RequestCode.POP_MESSAGE and answer.code == 0:
+            self._note_popped(step, answer)
+        if step.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME and answer.code == 0:
+            self._note_changed(step, answer)
         if step.code in _PULLS and answer.code == 0:
             self._seen.note("stored", [str(record["storeTimestamp"]) for record in read_records(answer.body)])
+
+    def _note_popped(self, step: Step, answer: Answer) -> None:
+        """Keeps the receipts of messages as Java's client makes them, in the order of their places."""
+        starts = {tuple(one.split(" ")[:2]): one.split(" ")[2] for one in answer.fields["startOffsetInfo"].split(";")}
+        for record in sorted(read_records(answer.body), key=lambda one: (one["queueId"], one["queueOffset"])):
+            start = starts["0", str(record["queueId"])]
+            parts = (start, answer.fields["popTime"], answer.fields["invisibleTime"], answer.fields["reviveQid"])
+            found = {
+                "popgroup": self._seen.fill(step.fields["consumerGroup"]),
+                "poptopic": record["topic"],
+                "popqueue": str(record["queueId"]),
+                "popoffset": str(record["queueOffset"]),
+                "popstart": start,
+                "poptime": answer.fields["popTime"],
+                "poprevive": answer.fields["reviveQid"],
+                "receipt": " ".join((*parts, "0", "broker-a", str(record["queueId"]), str(record["queueOffset"]))),
+            }
+            for kind, text in found.items():
+                self._seen.note(kind, [text])
+
+    def _note_changed(self, step: Step, answer: Answer) -> None:
+        """Keeps the new receipt of a message as the last one."""
+        fields = {name: self._seen.fill(text) for name, text in step.fields.items()}
+        if len(fields) < len(_RECEIPT):
+            return  # a field was left out: the play ends
+        _, *others = fields["extraInfo"].split(" ")
+        new = (fields["offset"], answer.fields["popTime"], answer.fields["invisibleTime"], answer.fields["reviveQid"])
+        found = {
+            "popgroup": fields["consumerGroup"],
+            "poptopic": fields["topic"],
+            "popqueue": fields["queueId"],
+            "popoffset": fields["offset"],
+            "popstart": fields["offset"],
+            "poptime": answer.fields["popTime"],
+            "poprevive": answer.fields["reviveQid"],
+            "receipt": " ".join((*new, "0", *others[4:])),
+        }
+        for kind, text in found.items():
+            self._seen.note(kind, [text])
 
     def _settle(self) -> None:
         """Returns when what was stored is in its queues: a real broker fills them in the order of its log."""

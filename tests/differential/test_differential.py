@@ -18,7 +18,7 @@ from tests.differential.runner import LIKE_APACHE, Address
 from tests.differential.shrinking import Finding, play, shrink
 from tests.differential.steps import Step
 
-SUBJECTS = ("pulls", "members", "sends", "topics")
+SUBJECTS = ("pulls", "pops", "members", "sends", "topics")
 SEEDS = range(1, 61)
 DIFFERENT = Difference("code", 0, 1)
 

@@ -4,6 +4,7 @@ BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
 │   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime, IllegalDeliveryTime,
 │   IllegalOffset, IllegalResetOffset, NothingToReset, IllegalInvisibleTime, InvalidReceiptHandle,
+│   IllegalDelivery, NoMessage, PollingTimeout,
 │   InvalidTransactionId, MessagePropertyConflictWithType,
 │   MessageCorrupted, ClientIdRequired, UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty,
 │   MessageBodyTooLarge, MessagePropertiesTooLarge                        the caller must change the request
@@ -123,6 +124,27 @@ class IllegalInvisibleTime(BrokerError):
 
 class InvalidReceiptHandle(BrokerError):
     """A receipt handle cannot be read, or its time is over."""
+
+
+class IllegalDelivery(BrokerError):
+    """A receipt names a queue that the topic does not have, or a message that was not delivered with it."""
+
+    code = "INVALID_RECEIPT_HANDLE"
+    response_code = 13
+
+
+class NoMessage(BrokerError):
+    """A receipt names an offset at which its queue has no message."""
+
+    code = "INVALID_RECEIPT_HANDLE"
+    response_code = 208
+
+
+class PollingTimeout(BrokerError):
+    """A pop arrives after its consumer has given it up."""
+
+    code = "MESSAGE_NOT_FOUND"
+    response_code = 210
 
 
 class IllegalDeliveryTime(BrokerError):

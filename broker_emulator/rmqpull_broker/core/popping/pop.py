@@ -38,7 +38,7 @@ _PULLS_MAX = 3
 
 
 def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[[int], int]) -> PopResult:
-    """Delivers up to ``max_msg_nums`` messages, at least one, and keeps what was delivered.
+    """Delivers up to ``max_msg_nums`` messages, and keeps what was delivered.
 
     ``draw`` returns a random number below its argument. Raises TopicNotFound, and TooManyRequests.
     """
@@ -49,6 +49,8 @@ def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[
     revive_queue_id = ORDER_REVIVE_QUEUE if request.in_order else draw(REVIVE_QUEUES)
     result = PopResult(now_ms, request.invisible_ms, revive_queue_id)
     for kind, queue in _list_queues(draft, request, topic, drawn):
+        if kind is not TopicKind.NORMAL and result.message_count >= request.max_msg_nums:
+            break
         result = _pop_queue(draft, request, kind, queue, result)
     return result
 
@@ -107,7 +109,7 @@ def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: Messag
         return result
     start = _find_start(draft, request, kind, queue)
     room = min(request.max_msg_nums, MESSAGES_MAX) - result.message_count
-    if room <= 0 and result.parts:
+    if room <= 0:
         return replace(result, rest_count=result.rest_count + max(0, draft.state.bounds(queue).max_offset - start))
     pulled = _pull(draft, request, kind, queue, start, room)
     offsets = make_offsets([int(at) for batch in pulled.batches for at in batch.column("queueOffset").to_pylist()])

@@ -62,6 +62,11 @@ class WaitingPops:
     def _find(self, place: _Place, group: str) -> dict[int, PopRequest]:
         return self._by_place.get(place, {}).get(group, {})
 
+    def count(self, topic: str, broker_name: str, group: str, queue_id: int) -> int:
+        """Returns how many pops of a group wait that name this queue id, or all queues by -1."""
+        of_group = self._find(_Place(topic, broker_name), group)
+        return sum(pop.queue_id == queue_id for pop in of_group.values())
+
     def has_pops_of(self, queue: MessageQueue) -> bool:
         """Whether a pop waits for messages of a queue."""
         return _Place(queue.topic, queue.broker_name) in self._by_place

@@ -76,6 +76,10 @@ class Popping:
         """How many pops wait for messages."""
         return len(self._waits)
 
+    def count_waiting(self, topic: str, broker_name: str, group: str, queue_id: int) -> int:
+        """Returns how many pops of a group wait that name this queue id, or all queues by -1."""
+        return self._waits.count(topic, broker_name, group, queue_id)
+
     # --- pops --------------------------------------------------------------------------------------------------------
 
     async def pop(self, request: PopRequest, poll_ms: int = 0) -> PopResult:

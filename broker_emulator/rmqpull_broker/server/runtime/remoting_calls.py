@@ -17,6 +17,8 @@ from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.header_fields import Header
 
+NO_REMARK = "not set any response code"
+"""The remark of a response of Apache's broker that has a header and gets no remark."""
 _H = TypeVar("_H", bound=Header)
 
 

@@ -1,0 +1,196 @@
+"""Pops of the remoting protocol: what is delivered, waits, and requests that deliver nothing, as 5.3.3 answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rmqpull_broker.core.admin.groups import put_group
+from rmqpull_broker.core.admin.topics import put_topic
+from rmqpull_broker.core.model import GroupConfig, TopicConfig
+from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.parking_watch import watch_parking
+from tests.harness.remoting_pops import PopMember, read_bodies, read_messages
+from tests.harness.waiting import wait_until
+
+FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+NOTHING = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": "0"}
+
+
+@pytest.fixture
+def broker() -> Iterator[RunningBroker]:
+    with running_broker({"orders": 1, "many": 4, "empty": 1}, remoting=True, clock="manual") as running:
+        yield running
+
+
+@pytest.fixture
+def member(broker: RunningBroker) -> Iterator[PopMember]:
+    with PopMember(broker) as connected:
+        yield connected
+
+
+# --- what is delivered ------------------------------------------------------------------------------------------------
+
+
+def test_a_pop_delivers_messages_and_tells_their_places(broker: RunningBroker, member: PopMember) -> None:
+    member.send("one", "two", "three")
+    response = member.pop(maxMsgNums=2)
+    assert (response.code, response.remark, read_bodies(response)) == (0, "FOUND", ["one", "two"])
+    assert (
+        response.fields.items()
+        >= {
+            "invisibleTime": "60000",
+            "popTime": str(broker.clock.now_ms()),
+            "restNum": "1",
+            "startOffsetInfo": "0 0 0",
+            "msgOffsetInfo": "0 0 0,1",
+        }.items()
+    )
+    assert "orderCountInfo" not in response.fields
+    assert read_bodies(member.pop()) == ["three"]
+
+
+def test_a_pop_of_all_queues_has_an_entry_for_each(member: PopMember) -> None:
+    member.send(*"abcdefgh", topic="many")
+    response = member.pop(topic="many", queueId=-1)
+    assert sorted(read_bodies(response)) == ["a", "b", "c", "d", "e", "f", "g", "h"]
+    assert sorted(response.fields["msgOffsetInfo"].split(";")) == [f"0 {queue} 0,1" for queue in range(4)]
+    assert sorted(response.fields["startOffsetInfo"].split(";")) == [f"0 {queue} 0" for queue in range(4)]
+
+
+def test_what_is_not_acknowledged_in_time_comes_again_with_its_receipt(
+    broker: RunningBroker, member: PopMember
+) -> None:
+    """As if it came from the topic itself, with one more attempt."""
+    member.send("one", "two")
+    first = member.pop()
+    assert member.ack(member.list_receipts(first)[0]).code == 0
+    broker.clock.advance(60_000)
+    again = member.pop()
+    assert (read_bodies(again), again.fields["startOffsetInfo"], again.fields["msgOffsetInfo"]) == (
+        ["two"],
+        "1 0 0",
+        "1 0 0",
+    )
+    (record,) = read_messages(again)
+    assert (record["topic"], record["reconsumeTimes"]) == ("orders", 1)
+    receipt = record["properties"]["POP_CK"]
+    assert receipt == f"0 {again.fields['popTime']} 60000 {again.fields['reviveQid']} 1 broker-a 0 0"
+    assert member.ack(receipt).code == 0
+    broker.clock.advance(60_000)
+    assert member.pop().code == 210
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "bodies"),
+    [
+        ("*", "TAG", ["1", "2", "3"]),
+        ("red || blue", "TAG", ["1", "3"]),
+        ("weight > 1", "SQL92", ["2", "3"]),
+        ("red", "", []),
+    ],
+)
+def test_filters(member: PopMember, expression: str, kind: str, bodies: list[str]) -> None:
+    for weight, tags in enumerate(("red", "green", "blue"), start=1):
+        member.send(str(weight), tags=tags, properties={"weight": str(weight)})
+    assert read_bodies(member.pop(exp=expression, expType=kind)) == bodies
+
+
+def test_a_batch_in_order_blocks_its_queue(broker: RunningBroker, member: PopMember) -> None:
+    """Until its messages are acknowledged, or visible again; not for the attempt that got it."""
+    member.send("one", "two", "three")
+    order = {"order": "true", "maxMsgNums": 2, "attemptId": "a"}
+    first = member.pop(**order)
+    assert (read_bodies(first), first.fields["reviveQid"], first.fields["orderCountInfo"]) == (
+        ["one", "two"],
+        "999",
+        "0 0 0",
+    )
+    blocked = member.pop(**order | {"attemptId": "b"})
+    assert (blocked.code, blocked.fields["orderCountInfo"]) == (210, "")
+    same = member.pop(**order)
+    assert (read_bodies(same), same.fields["orderCountInfo"]) == (["one", "two"], "0 0 0")
+    member.ack(member.list_receipts(same)[0])
+    broker.clock.advance(60_000)
+    again = member.pop(**order | {"attemptId": "b"})
+    assert (read_bodies(again), again.fields["orderCountInfo"]) == (["two", "three"], "0 qo0%1 1;0 0 0")
+
+
+# --- refusals and waits -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "remark"),
+    [
+        ({"maxMsgNums": 33}, 29, "the broker[127.0.0.1] pop message's num is greater than 32"),
+        ({"topic": "unknown"}, 17, f"topic[unknown] not exist, apply first please! {FAQ}"),
+        ({"topic": "closed"}, 16, "the topic[closed] peeking message is forbidden"),
+        ({"queueId": 1}, 29, "queueId[1] is illegal, topic:[orders] topicConfig.readQueueNums:[1] consumer:[/ME]"),
+        ({"consumerGroup": "g" * 256}, 26, f"subscription group [{'g' * 256}] does not exist, {FAQ}"),
+        ({"consumerGroup": "stopped"}, 16, "subscription group no permission, stopped"),
+        ({"exp": "||"}, 23, "parse the consumer's subscription failed"),
+        ({"exp": "a >", "expType": "SQL92"}, 23, "parse the consumer's subscription failed"),
+        ({"exp": "a", "expType": "XPATH"}, 23, "parse the consumer's subscription failed"),
+    ],
+)
+def test_refusals(broker: RunningBroker, member: PopMember, fields: dict[str, Any], code: int, remark: str) -> None:
+    broker.change(lambda draft: put_topic(draft, TopicConfig("closed", 1, 1, perm=2)))
+    broker.change(lambda draft: put_group(draft, GroupConfig("stopped", consume_enable=False)))
+    response = member.pop(**fields)
+    assert (response.code, member.hide_address(response)) == (code, remark)
+    assert response.fields == NOTHING
+
+
+def test_a_pop_without_messages_that_does_not_wait(member: PopMember) -> None:
+    response = member.pop(topic="empty")
+    assert (response.code, response.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+    assert response.fields.items() >= {"startOffsetInfo": "", "msgOffsetInfo": "", "restNum": "0"}.items()
+
+
+def test_a_pop_waits_for_a_message_and_can_be_counted(broker: RunningBroker, member: PopMember) -> None:
+    with PopMember(broker) as other:
+        other.start_pop(pollTime=15_000)
+        wait_until(lambda: member.count_waiting(queueId=0) == 1, "waits")
+        assert member.count_waiting(queueId=-1) == 0
+        member.send("one")
+        assert read_bodies(other.receive()) == ["one"]
+        assert member.count_waiting(queueId=0) == 0
+
+
+def test_a_pop_that_waits_in_vain_gets_210(broker: RunningBroker, member: PopMember) -> None:
+    with PopMember(broker) as other:
+        other.start_pop(pollTime=15_000)
+        wait_until(lambda: member.count_waiting(queueId=0) == 1, "waits")
+        broker.clock.advance(15_000)
+        assert other.receive().code == 210
+
+
+# --- requests that deliver nothing ------------------------------------------------------------------------------------
+
+
+def test_a_peek_shows_what_a_pop_would_find(member: PopMember) -> None:
+    member.send("one", "two")
+    for _ in range(2):
+        response = member.peek()
+        assert (response.code, read_bodies(response)) == (0, ["one", "two"])
+        assert response.fields == NOTHING | {"restNum": "2"}
+    member.pop()
+    response = member.peek()
+    assert (response.code, response.remark, response.fields) == (19, "NO_MESSAGE_IN_QUEUE", NOTHING)
+
+
+def test_a_consumer_is_notified_of_messages(
+    broker: RunningBroker, member: PopMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watch_parking(monkeypatch)
+    assert member.ask_notification(pollTime=0) == {"hasMsg": "false", "pollingFull": "false"}
+    with PopMember(broker) as other:
+        other.start_notification(pollTime=15_000)
+        watch.await_parked()
+        member.send("one")
+        assert other.receive().fields["hasMsg"] == "true"
+    assert member.ask_notification(pollTime=0)["hasMsg"] == "true"
+    assert read_bodies(member.pop(order="true")) == ["one"]
+    assert member.ask_notification(pollTime=0, order="true") == {"hasMsg": "false", "pollingFull": "false"}
