@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.harness.grpc_servers import (
-    GrpcPlace,
-    bodies_of,
-    busy,
-    receive_all,
-    send,
-    wait_for_consumed,
-)
+from processes.grpc_clients.clients import ClientRefused, GrpcClient
+from tests.harness.grpc_servers import LACKS, GrpcPlace, bodies_of, busy, receive_all, send, wait_for_consumed
 from tests.harness.waiting import wait_until
 
 
@@ -108,3 +103,44 @@ def test_two_consumers_share_many_messages(place: GrpcPlace, count: int) -> None
     consumed = wait_for_consumed(members, count, wait_s=600)
     assert Counter(message.message_id for message in consumed) == Counter(sent)
     assert all(member.consumed for member in members)
+
+
+def test_a_broker_that_restarts_loses_nothing(place: GrpcPlace) -> None:
+    """Restarts: a broker is killed while messages are sent and consumed. What it acknowledged is consumed.
+
+    Where the proxy is restarted with it, a client that does not connect again is replaced, as on a real one.
+    """
+    server = place.use_own_server()
+    assert server.restart is not None
+    topic = place.create_topic()
+    producer = place.start_producer(topic)
+    members = [place.start_push(topic)]
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(send_while_possible, producer, topic, 500)
+        wait_for_consumed(members, 50)
+        server.restart()
+        if server.restarts_proxy and (place.language, "reconnect") in LACKS:
+            members[0].shut_down(in_background=True)
+            members.append(place.start_push(topic))
+        sent = sending.result()
+
+    def find_missing() -> set[str]:
+        return sent - {message.message_id for member in members for message in member.consumed}
+
+    with busy(producer, topic):
+        wait_until(lambda: not find_missing(), "each message consumed", wait_s=120)
+
+
+def send_while_possible(producer: GrpcClient, topic: str, count: int) -> set[str]:
+    """Sends until this many messages were acknowledged. Returns their ids."""
+    sent: set[str] = set()
+
+    def is_done() -> bool:
+        try:
+            sent.update(send(producer, topic, f"{len(sent)}"))
+        except ClientRefused:
+            return False
+        return len(sent) >= count
+
+    wait_until(is_done, f"{count} messages sent", wait_s=120)
+    return sent
