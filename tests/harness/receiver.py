@@ -33,6 +33,13 @@ class Receiver:
         self._stream.cancel()
         self.client.channel.close()
 
+    def leave(self) -> None:
+        """Leaves the group."""
+        assert (
+            self.client.code("NotifyClientTermination", service.NotifyClientTerminationRequest(group=self.group))
+            == "OK"
+        )
+
     def make_request(self, count: int = 32, invisible_ms: int = 60_000, **fields: Any) -> Any:
         """Returns a request that receives up to ``count`` messages."""
         request = service.ReceiveMessageRequest(

@@ -10,7 +10,7 @@ from rmqpull_broker.core.admin.topics import ensure_retry_topic
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import PopEnded, RowsStored
+from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, RowsStored
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.core.state.pending import StoredAt, read_waiting
 from rmqpull_broker.core.state.popped import Delivery, make_offsets
@@ -54,6 +54,7 @@ def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], 
         again.append(_make_copy(stored, each.delivery, offset, now_ms, host))
     for queue, stored_rows in by_queue.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))
+    _begin_progress(draft, {(each.delivery.group, _name_retry_queue(each.delivery)) for each in kept[: len(rows)]})
     dropped = [each for each in due if draft.find_kept_bounds(each.delivery.queue).min_offset > each.offset]
     _end(draft, [*kept[: len(rows)], *dropped])
     return Revived(len(rows), len(dropped))
@@ -70,9 +71,21 @@ def _list_due(draft: Draft, now_ms: int) -> list[_Due]:
 
 
 def _find_retry_queue(draft: Draft, delivery: Delivery, new_id: Callable[[], str]) -> MessageQueue:
+    queue = _name_retry_queue(delivery)
+    ensure_retry_topic(draft, queue.topic, 1, new_id)
+    return queue
+
+
+def _name_retry_queue(delivery: Delivery) -> MessageQueue:
     name = name_pop_retry_topic(delivery.group, delivery.queue.topic)
-    topic = ensure_retry_topic(draft, name, 1, new_id)
-    return MessageQueue(topic.name, delivery.queue.broker_name, 0)
+    return MessageQueue(name, delivery.queue.broker_name, 0)
+
+
+def _begin_progress(draft: Draft, groups: Iterable[tuple[str, MessageQueue]]) -> None:
+    """Gives groups an offset on the queues of their retries, so that these count as lag before the next pop."""
+    for group, queue in sorted(groups):
+        if draft.find_consumer_offset(group, queue) is None:
+            draft.add(OffsetsCommitted(group, ((queue, 0),)))
 
 
 def _make_copy(stored: StoredMessage, delivery: Delivery, offset: int, now_ms: int, host: str) -> StoredMessage:

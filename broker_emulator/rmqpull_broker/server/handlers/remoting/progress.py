@@ -11,6 +11,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
     list_topics_of,
     read_queue_progress,
 )
+from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.server.handlers.remoting.admin_codec import describe_subscription, require_topic
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stats import GROUP_GET_NUMS
@@ -42,14 +43,20 @@ def get_consume_stats(service: RemotingService, call: RemotingCall) -> RemotingC
 def _list_consumed(service: RemotingService, group: str, topic: str) -> list[str]:
     """Returns the topics on which a group has offsets, or the one that is asked for.
 
-    A group that subscribes to anything has only its subscriptions.
+    A group that subscribes to anything has only its subscriptions, and the retries of messages of these topics that it
+    received by pop.
     """
     topics = [topic] if topic.strip() else list_topics_of(service.service.state, group)
     consumers = service.service.clients.consumers
     info = consumers.find_consumer_group(group)
     if info is None or not info.subscriptions:
         return topics
-    return [name for name in topics if consumers.find_subscription(group, name) is not None]
+    prefix = name_pop_retry_topic(group, "")
+    return [
+        name
+        for name in topics
+        if any(consumers.find_subscription(group, each) is not None for each in (name, name.removeprefix(prefix)))
+    ]
 
 
 def _list_queues(call: RemotingCall, topic: str, count: int) -> list[MessageQueue]:
