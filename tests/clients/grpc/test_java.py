@@ -1,0 +1,226 @@
+"""What only the client for Java can do, or shows in more detail than the others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from processes.grpc_clients.clients import ClientRefused
+from processes.maven import SoftwareMissing
+from tests.harness.client_servers import SERVERS
+from tests.harness.grpc_servers import (
+    GrpcPlace,
+    GrpcServers,
+    bodies_of,
+    receive_all,
+    send,
+    wait_for_consumed,
+)
+
+
+@pytest.fixture(params=SERVERS)
+def place(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator[GrpcPlace]:
+    """Topics and groups of one scenario on one server, with clients for Java."""
+    try:
+        place = GrpcPlace(grpc_servers, "java", request.param)
+    except SoftwareMissing as missing:
+        pytest.skip(f"{missing}.")
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+# ---- receipt handles
+
+
+def test_a_message_may_be_acknowledged_twice(place: GrpcPlace) -> None:
+    """Acknowledgements: the second one of the same handle is accepted too."""
+    topic = place.create_topic()
+    send(place.start_producer(topic), topic, "one")
+    consumer = place.start_simple(topic)
+    (message,) = receive_all(consumer, 1)
+    consumer.call("ack", handle=message.handle)
+
+
+def test_a_handle_from_before_a_change_acknowledges_nothing(place: GrpcPlace) -> None:
+    """Changed invisible time: the old handle is accepted until its own time is over, but the message comes again."""
+    topic = place.create_topic(queues=1)
+    send(place.start_producer(topic), topic, "one")
+    consumer = place.start_simple(topic)
+    (first,) = receive_all(consumer, 1, acknowledge=False, invisible_ms=600_000)
+    consumer.call("change", handle=first.handle, invisibleMs=2_000)
+    consumer.call("ack", handle=first.handle)
+    (again,) = receive_all(consumer, 1)
+    assert (again.body, again.attempt) == ("one", 2)
+
+
+def test_the_fields_of_a_handle_say_where_a_message_is(place: GrpcPlace) -> None:
+    """Receipt handles: first offset, time, invisible time, revive queue, kind of topic, broker, queue, offset, ..."""
+    topic = place.create_topic(queues=1)
+    send(place.start_producer(topic), topic, "one", "two")
+    consumer = place.start_simple(topic)
+    _, second = receive_all(consumer, 2, acknowledge=False)
+    assert show(second.handle) == ["0", "10000", "0", "broker-a", "0", "1"]
+    changed = consumer.call("change", handle=second.handle, invisibleMs=2_000)
+    assert show(changed["handle"]) == ["1", "2000", "0", "broker-a", "0", "1"]
+    again = receive_all(consumer, 1, acknowledge=False)[-1]
+    assert show(again.handle) == ["0", "10000", "1", "broker-a", "0", "0"]
+
+
+def show(handle: str) -> list[str]:
+    """Returns the fields of a handle without its time, its revive queue, and the place in the log."""
+    fields = handle.split(" ")
+    assert len(fields) == 9
+    return [fields[index] for index in (0, 2, 4, 5, 6, 7)]
+
+
+def test_a_batch_returns_from_its_first_message_that_is_not_acknowledged(place: GrpcPlace) -> None:
+    """FIFO: messages behind it come again even if they were acknowledged."""
+    topic = place.create_topic("FIFO")
+    place.create_group(consumeMessageOrderly=True)
+    send(place.start_producer(topic), topic, *"123", messageGroup="customer")
+    consumer = place.start_simple(topic)
+    first = receive_all(consumer, 3, acknowledge=False)
+    for index in (0, 2):
+        consumer.call("ack", handle=first[index].handle)
+    again = receive_all(consumer, 2)
+    assert [(message.body, message.attempt) for message in again] == [("2", 2), ("3", 2)]
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "text"),
+    [
+        pytest.param(
+            lambda place, topic: place.start_simple(topic).receive(1, 9_999),
+            40011,
+            "the invisibleTime is too small. min is 10000",
+            id="invisible time too short",
+        ),
+        pytest.param(
+            lambda place, topic: place.start_simple(topic).receive(1, 12 * 3_600_000 + 1),
+            40011,
+            "the invisibleTime is too large. max is 43200000",
+            id="invisible time too long",
+        ),
+        pytest.param(
+            lambda place, topic: place.start_simple(topic, "weight >", sql=True).receive(),
+            50001,
+            "parse the consumer's subscription failed",
+            id="malformed SQL",
+        ),
+        pytest.param(lambda place, topic: place.start_simple("no-such-topic"), 40402, "", id="unknown topic"),
+        pytest.param(
+            lambda place, topic: place.start_producer(topic).call("recall", topic=topic, handle="any"),
+            40014,
+            "TopicMessageType validate failed, the expected type is NORMAL, but actual type is DELAY",
+            id="recall from a topic without delays",
+        ),
+    ],
+)
+def test_a_refusal_has_the_code_and_the_text_of_the_proxy(
+    place: GrpcPlace, call: Callable[[GrpcPlace, str], Any], code: int, text: str
+) -> None:
+    topic = place.create_topic()
+    with pytest.raises(ClientRefused) as refused:
+        call(place, topic)
+    assert f"response-code={code}" in str(refused.value)
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [({"priority": 1}, "PRIORITY"), ({"liteTopic": "a"}, "LITE"), ({"messageGroup": "a"}, "FIFO")],
+)
+def test_a_topic_says_which_kind_of_message_it_takes(place: GrpcPlace, fields: dict[str, Any], kind: str) -> None:
+    """Priorities and lite topics: 5.3.3 has no topic for them, so the client does not even send."""
+    topic = place.create_topic()
+    with pytest.raises(ClientRefused, match=rf"actualMessageType={kind}, acceptMessageTypes=\[NORMAL\]"):
+        send(place.start_producer(topic), topic, "body", **fields)
+
+
+def test_a_consumer_of_lite_topics_does_not_start(place: GrpcPlace) -> None:
+    """Lite topics: 5.3.3 ends the stream of a client that it does not know."""
+    topic = place.create_topic()
+    with pytest.raises(ClientRefused, match="Stream is already completed, no further calls are allowed"):
+        place.start("litePush", group=place.group, topic=topic)
+
+
+# ---- subscriptions and consumption
+
+
+def test_a_simple_consumer_changes_its_subscriptions(place: GrpcPlace) -> None:
+    """Subscriptions: a topic that is added is received, and one that is removed no longer."""
+    before, after = place.create_topic(), place.create_topic()
+    producer = place.start_producer(before)
+    consumer = place.start_simple(before)
+    consumer.call("subscribe", topic=after, expression="red")
+    consumer.call("unsubscribe", topic=before)
+    send(producer, before, "unwanted", tag="red")
+    send(producer, after, "unwanted", tag="green")
+    send(producer, after, "wanted", tag="red")
+    assert bodies_of(receive_all(consumer, 1)) == ["wanted"]
+    assert consumer.receive() == []
+
+
+def test_a_push_consumer_subscribes_while_it_runs(place: GrpcPlace) -> None:
+    """Subscriptions: a push consumer asks for the assignment of a topic that is added, and consumes it."""
+    first, second = place.create_topic(), place.create_topic()
+    producer = place.start_producer(first)
+    consumer = place.start_push(first)
+    consumer.call("subscribe", topic=second, expression="*")
+    send(producer, second, "two")
+    send(producer, first, "one")
+    assert bodies_of(wait_for_consumed([consumer], 2)) == ["one", "two"]
+
+
+def test_message_groups_of_one_queue_are_consumed_side_by_side(place: GrpcPlace) -> None:
+    """In order: with the client's accelerator, a message that fails holds up only its own message group."""
+    topic = place.create_topic("FIFO", queues=1)
+    place.create_group(consumeMessageOrderly=True)
+    producer = place.start_producer(topic)
+    for number in range(3):
+        for customer in ("a", "b"):
+            send(producer, topic, f"{customer}{number}", messageGroup=customer)
+    consumer = place.start_push(topic, fail=1, accelerated=True)
+    by_group: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for message in wait_for_consumed([consumer], 12):
+        by_group[message.shown["messageGroup"]].append((message.body, message.attempt))
+    expected = [(number, attempt) for number in range(3) for attempt in (1, 2)]
+    for customer in ("a", "b"):
+        assert by_group[customer] == [(f"{customer}{number}", attempt) for number, attempt in expected]
+
+
+# ---- clients that die
+
+
+def test_another_producer_of_the_topic_is_asked_for_the_fate_of_a_half_message(place: GrpcPlace) -> None:
+    """Transactions: the producer is killed before it has ended what it sent."""
+    topic = place.create_topic("TRANSACTION")
+    with place.start_clients() as doomed:
+        producer = place.start("producer", process=doomed, topics=[topic], checker="UNKNOWN")
+        send(producer, topic, "orphan", transaction="UNKNOWN")
+    place.start_producer(topic, checker="COMMIT")
+    assert receive_all(place.start_simple(topic), 1)[0].body == "orphan"
+
+
+@pytest.mark.long
+def test_a_dead_push_consumer_loses_nothing(place: GrpcPlace) -> None:
+    """Two members share a group, and one is killed while it consumes: the other gets what it had, minutes later."""
+    topic = place.create_topic()
+    options = {"group": place.group, "subscriptions": {topic: "*"}}
+    with place.start_clients() as doomed:
+        slow = place.start("push", process=doomed, **options, hold=True, threads=2)
+        sent = send(place.start_producer(topic), topic, *"0123456789")
+        held = wait_for_consumed([slow], 2)
+    survivor = place.start_push(topic)
+    consumed = wait_for_consumed([survivor], 10, wait_s=300)
+    assert sorted(message.message_id for message in consumed) == sorted(sent)
+    attempts = {message.body: message.attempt for message in consumed}
+    assert {attempts[message.body] for message in held} == {2}
