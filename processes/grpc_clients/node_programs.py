@@ -17,7 +17,7 @@ _FILES = ("package.json", "package-lock.json", "clients.js")
 
 
 def start_node(folder: Path) -> Child:
-    """Starts the program, which reads calls and prints their results. ``folder`` gets its log. Raises SoftwareMissing."""
+    """Starts the program, which reads calls and prints results. ``folder`` gets its log. Raises SoftwareMissing."""
     folder.mkdir(parents=True, exist_ok=True)
     program = install_clients() / "clients.js"
     # Addresses in the environment would send calls to loopback through a proxy.

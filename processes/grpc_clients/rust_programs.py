@@ -1,0 +1,47 @@
+"""The program that uses Apache's gRPC client for Rust: built once, into the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from processes.children import Child
+from processes.maven import SoftwareMissing, cache, made_once
+
+SOURCES = Path(__file__).parent / "rust"
+BUILT_WITHIN_S = 900
+_FILES = ("Cargo.toml", "src/main.rs")
+_JOBS = 2
+
+
+def start_rust(folder: Path) -> Child:
+    """Starts the program, which reads calls and prints results. ``folder`` gets its log. Raises SoftwareMissing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "HOME": str(folder), "RUST_BACKTRACE": "1"}
+    return Child("Rust clients", [str(build_clients())], folder / "log", environment, folder, has_input=True)
+
+
+def build_clients() -> Path:
+    """Builds the program, which takes a minute or two, and returns it. Raises SoftwareMissing."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise SoftwareMissing("Rust is not installed (see rustup, or on Debian or Ubuntu: apt-get install cargo)")
+    sources = b"".join((SOURCES / name).read_bytes() for name in _FILES)
+    folder = cache() / f"rust-clients-{hashlib.sha256(sources).hexdigest()[:16]}"
+    with made_once(folder) as work:
+        if work is not None:
+            for name in _FILES:
+                (work / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(SOURCES / name, work / name)
+            command = [cargo, "build", "--quiet", "--jobs", str(_JOBS)]
+            done = subprocess.run(
+                command, cwd=work, capture_output=True, text=True, timeout=BUILT_WITHIN_S, check=False
+            )
+            if done.returncode:
+                raise SoftwareMissing(f"cargo could not build {SOURCES}: {done.stderr.strip()[-2000:]}")
+            (work / "target" / "debug" / "rmqpull-rust-clients").rename(work / "clients")
+            shutil.rmtree(work / "target")
+    return folder / "clients"
