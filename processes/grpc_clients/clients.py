@@ -25,10 +25,12 @@ from typing import Any, Literal
 
 from processes.children import Child, ProcessFailed
 from processes.grpc_clients.java_programs import start_grpc_java
+from processes.grpc_clients.node_programs import start_node
 from processes.grpc_clients.python_programs import start_python
+from processes.grpc_clients.rust_programs import start_rust
 
 Kind = Literal["producer", "simple", "push", "litePush"]
-Language = Literal["python", "java"]
+Language = Literal["python", "java", "node", "rust"]
 ANSWERED_WITHIN_S = 300.0  # one call may send 100,000 messages
 _LOOK_S = 0.5
 
@@ -164,5 +166,10 @@ def _start_java(folder: Path) -> Child:
     return start_grpc_java("Clients", folder, has_input=True)
 
 
-LANGUAGES: Mapping[Language, Callable[[Path], Child]] = {"python": start_python, "java": _start_java}
+LANGUAGES: Mapping[Language, Callable[[Path], Child]] = {
+    "python": start_python,
+    "java": _start_java,
+    "node": start_node,
+    "rust": start_rust,
+}
 """How the clients of a language start in a folder, which gets their logs. They raise SoftwareMissing."""

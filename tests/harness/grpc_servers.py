@@ -40,11 +40,13 @@ _FOR_EMULATOR = BrokerProperties(transaction_time_out=_CHECK_MS, transaction_che
 _FOR_APACHE = {"transactionTimeOut": str(_CHECK_MS), "transactionCheckInterval": str(_CHECK_MS)}
 
 LACKS: Mapping[tuple[Language, str], str] = {
-    (
-        "python",
-        "reconnect",
-    ): "its push consumer reads no Telemetry after the first settings (it fails to make a gauge "
-    "without metrics), and tells a proxy that was restarted its settings five minutes later at the earliest",
+    ("python", "reconnect"): (
+        "its push consumer reads no Telemetry after the first settings (it fails to make a gauge without metrics), and "
+        "tells a proxy that was restarted its settings five minutes later at the earliest"
+    ),
+    ("rust", "push"): "rocketmq 5.0.0 has no push consumer",
+    ("rust", "change"): "rocketmq 5.0.0 changes no invisible times",
+    ("rust", "recall"): "rocketmq 5.0.0 recalls no messages",
 }
 """What the library of a language cannot do, with the reason: a call, a field of one, or `reconnect` (a push consumer
 goes on when a proxy was restarted). A scenario without it makes no sense if it says `uses(call)`.

@@ -11,6 +11,8 @@ from processes.grpc_clients.clients import ClientRefused, GrpcClient
 from tests.harness.grpc_servers import LACKS, GrpcPlace, bodies_of, busy, receive_all, send, wait_for_consumed
 from tests.harness.waiting import wait_until
 
+pytestmark = pytest.mark.uses("push")
+
 
 def test_a_push_consumer_gets_each_message_once(place: GrpcPlace) -> None:
     """Concurrently: messages sent before and after its start."""

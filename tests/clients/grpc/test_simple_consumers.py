@@ -35,6 +35,7 @@ def test_a_handle_that_has_expired_is_refused(place: GrpcPlace) -> None:
     consumer.call("ack", handle=second.handle)
 
 
+@pytest.mark.uses("change")
 def test_a_shorter_invisible_time_brings_a_message_back(place: GrpcPlace) -> None:
     """Changed invisible time: it replaces the one of the receive, and the new handle the old one."""
     topic = place.create_topic()
@@ -47,6 +48,7 @@ def test_a_shorter_invisible_time_brings_a_message_back(place: GrpcPlace) -> Non
     assert (again.body, again.attempt) == ("one", 2)
 
 
+@pytest.mark.uses("change")
 def test_a_longer_invisible_time_keeps_a_message_away(place: GrpcPlace) -> None:
     """Changed invisible time: a message stays with its consumer, while others come back. Its new handle is good."""
     topic = place.create_topic()
