@@ -40,6 +40,9 @@ _FOR_EMULATOR = BrokerProperties(transaction_time_out=_CHECK_MS, transaction_che
 _FOR_APACHE = {"transactionTimeOut": str(_CHECK_MS), "transactionCheckInterval": str(_CHECK_MS)}
 
 LACKS: Mapping[tuple[Language, str], str] = {
+    ("node", "fifo retry"): (
+        "rocketmq-client-nodejs 1.0.8 knows no customized back-off, and gives a failed FIFO message up"
+    ),
     ("python", "reconnect"): (
         "its push consumer reads no Telemetry after the first settings (it fails to make a gauge without metrics), and "
         "tells a proxy that was restarted its settings five minutes later at the earliest"

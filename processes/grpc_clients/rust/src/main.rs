@@ -22,7 +22,7 @@ const AWAIT_MS: u64 = 5_000;
 /// The client's time to wait is the deadline of its call, too. The server leaves half of the request timeout of it.
 const ANSWERED_WITHIN_MS: u64 = 1_500;
 const VIEWS_MAX: usize = 20_000;
-const TIME_IS_OVER: &str = "Timeout expired";
+const TIME_IS_OVER: [&str; 2] = ["Timeout expired", "DeadlineExceeded"];
 
 type Outcome = Result<Value, String>;
 
@@ -209,7 +209,7 @@ async fn receive(
     let invisible = Duration::from_millis(request["invisibleMs"].as_u64().unwrap_or(10_000));
     for (topic, expression) in subscriptions {
         let received = match consumer.receive_with(topic, expression, count, invisible).await.map_err(describe) {
-            Err(error) if error.contains(TIME_IS_OVER) => continue,
+            Err(error) if TIME_IS_OVER.iter().any(|told| error.contains(told)) => continue,
             outcome => outcome?,
         };
         if received.is_empty() {
@@ -241,7 +241,8 @@ fn show(view: &MessageView) -> Value {
 }
 
 fn describe(error: rocketmq::error::ClientError) -> String {
-    format!("{error:?}")
+    let text = format!("{error:?}");
+    text.split("Stack backtrace").next().unwrap_or_default().trim().to_string()
 }
 
 fn text(request: &Value, name: &str) -> String {
