@@ -166,6 +166,13 @@ LIMITS_OF_CALLS = {
             "Apache's (rules 5.12)",
         ),
         Limit(
+            "attempt id of a receive",
+            "core.popping.request:ATTEMPT_ID_LENGTH_MAX",
+            "characters",
+            "BAD_REQUEST",
+            MEMORY,
+        ),
+        Limit(
             "messages in flight at a time",
             "core.state.popped:IN_FLIGHT_MAX",
             "messages",

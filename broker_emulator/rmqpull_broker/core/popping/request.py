@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, Receipt, TopicKind
@@ -13,6 +14,8 @@ from rmqpull_broker.core.pulling.message_pull import Pulled
 
 MESSAGES_MAX = 32
 """Messages of one pop."""
+ATTEMPT_ID_LENGTH_MAX = 255
+"""Characters of the id of an attempt, which is kept with the batch that it got. Apache's clients have 36."""
 ALL_QUEUES = -1
 """As a queue id: all queues that consumers see."""
 
@@ -42,6 +45,13 @@ class PopRequest:
     in_order: bool = False
     attempt_id: str = ""
     init_mode: InitMode = InitMode.MAX
+
+    def check(self) -> None:
+        """Raises BadRequest for an id that is too long to keep."""
+        if len(self.attempt_id) > ATTEMPT_ID_LENGTH_MAX:
+            raise BadRequest(
+                f"the attempt id has {len(self.attempt_id)} characters, more than {ATTEMPT_ID_LENGTH_MAX}: use a UUID"
+            )
 
 
 @dataclass(frozen=True)

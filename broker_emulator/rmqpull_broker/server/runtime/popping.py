@@ -86,8 +86,9 @@ class Popping:
         """Pops messages, and waits up to ``poll_ms`` for the first one. Without a message in time, the result is empty.
 
         What was delivered to a caller that leaves comes again after a second. Raises what ``pop_messages`` raises,
-        TooManyRequests when too many pops wait, and ServiceNotAvailable.
+        BadRequest, TooManyRequests when too many pops wait, and ServiceNotAvailable.
         """
+        request.check()
         until_ms = self._clock.passing_ms() + poll_ms
         while True:
             outlook = look_ahead(self._state, request, self._clock.wall_ms())

@@ -13,6 +13,8 @@ from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.wire.codec import column_queue_to
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
+_INT64_MAX = (1 << 63) - 1
+
 
 def topic_to(topic: TopicConfig, *, is_system: bool) -> rpc.Topic:
     """Converts a topic."""
@@ -64,7 +66,7 @@ def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
 
 
 def in_flight_to(listed: ListedMessage) -> rpc.InFlightMessage:
-    """Converts a message in flight."""
+    """Converts a message in flight. Clients of the remoting protocol may ask for any invisible time."""
     flight, message = listed.in_flight, None if listed.stored is None else listed.stored.message
     return rpc.InFlightMessage(
         group=flight.group,
@@ -75,7 +77,7 @@ def in_flight_to(listed: ListedMessage) -> rpc.InFlightMessage:
         keys=() if message is None else message.keys,
         delivery_attempt=listed.attempt,
         delivered_timestamp_ms=flight.pop_time_ms,
-        visible_timestamp_ms=flight.visible_ms,
+        visible_timestamp_ms=max(-_INT64_MAX, min(flight.visible_ms, _INT64_MAX)),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -45,6 +46,7 @@ POLLING_MS_MIN, POLLING_MS_MAX = 5_000, 20_000
 INVISIBLE_MS_MIN = 10_000
 
 
+_VERSION_NUMBER = re.compile("[0-9]{1,9}")
 _logger = logging.getLogger(__name__)
 
 
@@ -144,7 +146,7 @@ def _find_polling_ms(request: rpc.ReceiveMessageRequest, caller: Caller) -> int:
 def _knows_polling_time(version: str) -> bool:
     """Whether a client knows the code ILLEGAL_POLLING_TIME, as those of 5.0.3 and later do."""
     numbers = version.split("-")[0].split(".")[:3]
-    return all(map(str.isdecimal, numbers)) and [*map(int, numbers)] >= [5, 0, 3]
+    return all(map(_VERSION_NUMBER.fullmatch, numbers)) and [*map(int, numbers)] >= [5, 0, 3]
 
 
 def _filter_from(service: Service, expression: v2.FilterExpression) -> MessageFilter:

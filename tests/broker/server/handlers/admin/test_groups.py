@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import Popped
+from rmqpull_broker.server.handlers.admin.groups import list_in_flight
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+from tests.harness.popping import GROUP, TOPIC, PopHarness, run_pops
 from tests.harness.rpc_client import RpcClient
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"))
@@ -149,3 +153,21 @@ def test_an_impossible_reset_is_refused_in_rocketmqs_words(
     assert v2.Code.Name(status.code) == code
     assert sentence in status.message
     assert readers.get_offset("readers", SINGLE) == ("OK", 1)
+
+
+@pytest.mark.parametrize("invisible_ms", [(1 << 63) - 1, -(1 << 63), -1, 0])
+def test_messages_in_flight_are_listed_whatever_their_invisible_time_is(invisible_ms: int) -> None:
+    """Clients of the remoting protocol may ask for any."""
+
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a")
+        queue = MessageQueue(TOPIC, "broker-a", 0)
+        broker.state.apply([Popped(GROUP, queue, range(1), 1_000_000, invisible_ms)])
+        response = await list_in_flight(broker.service, rpc.ListInFlightRequest(), broker.caller())
+        assert (response.total, response.messages[0].message_id) == (1, "id-a")
+
+    run_pops(story)
+
+
+def test_a_negative_number_of_messages_cannot_be_listed(client: RpcClient) -> None:
+    assert client.code("ListInFlight", rpc.ListInFlightRequest(max_messages=-1)) == "BAD_REQUEST"
