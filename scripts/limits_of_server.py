@@ -167,6 +167,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "groups with a topic for which it was set whether they pop",
+            "core.admin.request_modes:REQUEST_MODES_MAX",
+            "",
+            "code 2",
+            MEMORY,
+        ),
+        Limit(
             "time without a heartbeat from a client",
             "core.clients.members:CHANNEL_EXPIRED_TIMEOUT_MS",
             "ms",

@@ -113,7 +113,6 @@ NOT_SERVED: Mapping[int, str] = {
     **dict.fromkeys((905, 906, 908, 1007, 1008), _ROLES),
     **dict.fromkeys(range(2001, 2005), _COLD),
     **dict.fromkeys(range(3001, 3011), _ACCESS),
-    **dict.fromkeys((401, 402), "consumers that leave the shares to the broker pull"),
     200056: "it moves what Apache's newer store of pops keeps back to its older one",
 }
 """Why a code that Apache's broker or name server serves is not served here."""

@@ -125,4 +125,37 @@ def check_subscription(random: Random) -> Step:
     return Step("check a subscription", RequestCode.CHECK_CLIENT_CONFIG, {}, text)
 
 
-KINDS = {beat: 9, unregister: 3, list_members: 3, lock: 3, unlock: 2, check_subscription: 2}
+def set_mode(random: Random) -> Step:
+    """Whether a group pulls or pops."""
+    mode = {
+        "topic": choose_topic(random),
+        "consumerGroup": choose_group(random),
+        "mode": random.choice(("PULL", "POP", "POP")),
+        "popShareQueueNum": random.choice((0, 0, 1, 2, -1)),
+    }
+    text = _to_text(mode) if random.random() < 0.95 else random.choice(("{", "[]", '"x"'))
+    return Step("set a mode", RequestCode.SET_MESSAGE_REQUEST_MODE, {}, text)
+
+
+def query_assignment(random: Random) -> Step:
+    """The share of a member."""
+    query = {
+        "topic": choose_topic(random),
+        "consumerGroup": choose_group(random),
+        "clientId": random.choice((*_CLIENTS, f"{OWN}stranger")),
+        "strategyName": random.choice(("AVG", "AVG", "AVG_BY_CIRCLE", "CONFIG")),
+        "messageModel": random.choice(("CLUSTERING", "CLUSTERING", "BROADCASTING")),
+    }
+    return Step("query an assignment", RequestCode.QUERY_ASSIGNMENT, {}, _to_text(query))
+
+
+KINDS = {
+    set_mode: 3,
+    query_assignment: 4,
+    beat: 9,
+    unregister: 3,
+    list_members: 3,
+    lock: 3,
+    unlock: 2,
+    check_subscription: 2,
+}

@@ -61,6 +61,9 @@ SAME = """
     deleteTopic -c DefaultCluster -t admin-made
     updateSubGroup -c DefaultCluster -g admin-made -r 3
     updateSubGroup -b {broker} -g admin-made
+    setConsumeMode -b {broker} -t {topic} -g admin-made -m POP -q 1
+    setConsumeMode -c DefaultCluster -t {topic} -g admin-made -m PULL
+    setConsumeMode -b {broker} -t nothing -g admin-made -m POP -q 1
     deleteSubGroup -c DefaultCluster -g admin-made
     deleteSubGroup -b {broker} -g admin-made -r true
     updateBrokerConfig -b {broker} -k transactionCheckMax -v 15
@@ -109,7 +112,6 @@ NAMES = """
 OF_EMULATOR = {"retentionBytes"}
 
 REFUSED = {
-    "setConsumeMode -b {broker} -t {topic} -g {group} -m POP -q 1": "request type 401 not supported",
     "updateStaticTopic -t admin-static -qn 2 -c DefaultCluster": "513 not supported",
     "getColdDataFlowCtrInfo -b {broker}": "2003 not supported",
     "listUser -b {broker}": "3005 not supported",

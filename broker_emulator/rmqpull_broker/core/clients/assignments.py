@@ -22,6 +22,7 @@ def _allocate_in_turn(queues: Sequence[MessageQueue], index: int, count: int) ->
     return queues[index::count]
 
 
+_ALL_QUEUES = -1
 _STRATEGIES: Mapping[str, Allocate] = {"AVG": _allocate_blocks, "AVG_BY_CIRCLE": _allocate_in_turn}
 
 
@@ -37,3 +38,27 @@ def assign_queues(
     if allocate is None or not queues or not members or not client_id:
         return None
     return allocate(sorted(queues), members.index(client_id), len(members)) if client_id in members else ()
+
+
+def assign_queues_to_pop(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str, strategy: str, share: int
+) -> Sequence[MessageQueue] | None:
+    """Returns the queues that one member of a group pops: its own, and those of ``share`` members after it.
+
+    With a ``share`` of 0 or less, or of all other members, that is the queue id -1 of each broker: all its queues. With
+    more members than queues it is one queue. None as with :func:`assign_queues` (rules 3.17.1).
+    """
+    members, ordered = sorted(client_ids), sorted(queues)
+    if strategy not in _STRATEGIES or not queues or not members:
+        return None
+    if share <= 0 or share >= len(members) - 1:
+        return sorted({queue._replace(queue_id=_ALL_QUEUES) for queue in queues})
+    if not client_id:
+        return None
+    if client_id not in members:
+        return ()
+    index = members.index(client_id)
+    if len(members) > len(queues):
+        return [ordered[index % len(ordered)]]
+    sharing = (members[(index + step) % len(members)] for step in range(share + 1))
+    return sorted({queue for member in sharing for queue in assign_queues(ordered, members, member, strategy) or ()})

@@ -20,6 +20,7 @@ from rmqpull_broker.core.state.facts import (
     Popped,
     PoppedInOrder,
     QueuesTrimmed,
+    RequestModeSet,
     ResetsAnswered,
     RowsLost,
     RowsStored,
@@ -77,6 +78,8 @@ class BrokerState(TopicsAndGroups):
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
         # (group, queue) -> the offset that the group's next pull is reset to
         self.resets: dict[tuple[str, MessageQueue], int] = {}
+        # (topic, group) -> pull or pop. As with Apache's broker, they outlive topics and groups.
+        self.request_modes: dict[tuple[str, str], RequestModeSet] = {}
         self.delayed = DelayedMessages()
         self.halves = PendingMessages()
         self.popped = PoppedMessages()
@@ -138,6 +141,8 @@ class BrokerState(TopicsAndGroups):
                 self._add_resets(group, offsets)
             case Popped() | PopEnded() | PoppedInOrder():
                 self.popped.apply(fact)
+            case RequestModeSet(topic_name, group):
+                self.request_modes[topic_name, group] = fact
             case RowsLost():
                 self._add_lost_rows(fact)
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
@@ -275,6 +280,7 @@ class BrokerState(TopicsAndGroups):
         facts += [GroupPut(group) for group in self.groups.values()]
         facts += [OffsetsCommitted(group, offsets) for group, offsets in _by_group(self.consumer_offsets)]
         facts += [StillReset(group, offsets) for group, offsets in _by_group(self.resets)]
+        facts += self.request_modes.values()
         facts += [*self.delayed.to_facts(), *self.halves.to_facts(), *self.popped.to_facts()]
         facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
         facts += self.stages.to_facts()

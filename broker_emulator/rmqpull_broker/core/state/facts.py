@@ -194,6 +194,19 @@ class PoppedInOrder:
 
 
 @dataclass(frozen=True)
+class RequestModeSet:
+    """How members of a group read a topic that leave the shares to the broker: ``PULL`` or ``POP``.
+
+    A member that pops also gets the queues of ``pop_share_queue_num`` members after it; 0 or less: all queues.
+    """
+
+    topic: str
+    group: str
+    mode: str = "PULL"
+    pop_share_queue_num: int = 0
+
+
+@dataclass(frozen=True)
 class QueuesTrimmed:
     """Old messages were deleted: the new min offset of each queue."""
 
@@ -301,6 +314,7 @@ Fact = (
     | Popped
     | PopEnded
     | PoppedInOrder
+    | RequestModeSet
     | QueuesTrimmed
     | RowsLost
     | CallStaged

@@ -23,6 +23,7 @@ from rmqpull_broker.core.state.facts import (
     Popped,
     PoppedInOrder,
     QueuesTrimmed,
+    RequestModeSet,
     ResetsAnswered,
     RowsLost,
     StagedCallStored,
@@ -166,6 +167,7 @@ CODECS = (
         _pop_ended_from_json,
     ),
     Codec(22, PoppedInOrder, _ordered_to_json, _ordered_from_json),
+    Codec(23, RequestModeSet, asdict, lambda j: RequestModeSet(**j)),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )
 

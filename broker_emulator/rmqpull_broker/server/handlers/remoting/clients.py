@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
-from rmqpull_broker.core.clients.assignments import assign_queues
+from rmqpull_broker.core.admin.request_modes import POP, find_request_mode, put_request_mode
+from rmqpull_broker.core.clients.assignments import assign_queues, assign_queues_to_pop
 from rmqpull_broker.core.clients.heartbeats import Heartbeat
 from rmqpull_broker.core.clients.members import (
     ClientChannel,
@@ -18,6 +19,7 @@ from rmqpull_broker.core.clients.members import (
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData, check_client_config, make_subscription_data
 from rmqpull_broker.core.errors import BadRequest, IllegalFilterExpression
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
+from rmqpull_broker.core.state.facts import RequestModeSet
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_proto.remoting.client_bodies import (
@@ -31,6 +33,7 @@ from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
+from rmqpull_proto.remoting.pop_bodies import RequestMode, decode_request_mode, encode_request_modes
 from rmqpull_proto.remoting.queue_bodies import LockRequest, decode_assignment_query, encode_assignments, encode_locked
 
 
@@ -112,17 +115,35 @@ def list_consumers(service: RemotingService, call: RemotingCall) -> RemotingComm
 
 
 def query_assignment(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """QUERY_ASSIGNMENT: the share of a consumer that leaves the allocation to the broker. It always pulls."""
+    """QUERY_ASSIGNMENT: the share of a consumer that leaves the allocation to the broker, and whether it pops it."""
     query, state = decode_assignment_query(call.command.body), service.service.state
     topic = state.find_topic(query.topic)
     if topic is None:
         return call.respond(body=encode_assignments(None))
     queues = state.list_readable_queues(topic) if topic.is_readable else []
+    chosen = find_request_mode(state, query.topic, query.group)
     if query.message_model == MessageModel.BROADCASTING.value:
-        return call.respond(body=encode_assignments(queues))
+        return call.respond(body=encode_assignments(queues, chosen.mode))
     members = service.service.clients.consumers.members(query.group)
     client_ids = [member.client_id for member in members if member.is_connected_to(call.site.broker_name)]
-    return call.respond(body=encode_assignments(assign_queues(queues, client_ids, query.client_id, query.strategy)))
+    asked = (queues, client_ids, query.client_id, query.strategy)
+    pops = chosen.mode == POP
+    found = assign_queues_to_pop(*asked, chosen.pop_share_queue_num) if pops else assign_queues(*asked)
+    return call.respond(body=encode_assignments(found, chosen.mode))
+
+
+async def set_request_mode(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """SET_MESSAGE_REQUEST_MODE: whether members of a group that leave the allocation to the broker pull or pop."""
+    wanted = decode_request_mode(call.command.body)
+    await service.service.group_commit.execute(partial(put_request_mode, wanted=RequestModeSet(*wanted)))
+    return call.respond()
+
+
+def list_request_modes(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """GET_ALL_MESSAGE_REQUEST_MODE: what was set, by topic and group."""
+    modes = service.service.state.request_modes.values()
+    body = encode_request_modes(RequestMode(one.topic, one.group, one.mode, one.pop_share_queue_num) for one in modes)
+    return call.respond(body=body)
 
 
 def check_config(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -161,6 +182,8 @@ HANDLERS: Mapping[int, Handler] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: list_consumers,
     RequestCode.CHECK_CLIENT_CONFIG: check_config,
     RequestCode.QUERY_ASSIGNMENT: query_assignment,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: set_request_mode,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: list_request_modes,
     RequestCode.LOCK_BATCH_MQ: lock_queues,
     RequestCode.UNLOCK_BATCH_MQ: unlock_queues,
 }

@@ -257,6 +257,19 @@ def test_the_broker_shares_the_queues_if_a_client_leaves_that_to_it(members: Mem
     assert ask_for_queues(ann, messageModel="BROADCASTING") == [0, 1]
 
 
+def test_a_group_that_shall_pop_gets_all_queues_of_each_broker(members: Members) -> None:
+    ann = members.open("ann", "readers")
+    mode = {"topic": "orders", "consumerGroup": "readers", "mode": "POP", "popShareQueueNum": 0}
+    assert ann.call(RequestCode.SET_MESSAGE_REQUEST_MODE, body=write_json(mode)).code == 0
+    body = {"topic": "orders", "consumerGroup": "readers", "clientId": "ann", "strategyName": "AVG"}
+    response = ann.call(RequestCode.QUERY_ASSIGNMENT, body=write_json(body | {"messageModel": "CLUSTERING"}))
+    queue = {"brokerName": "broker-a", "queueId": -1, "topic": "orders"}
+    assert read_json(response.body) == {"messageQueueAssignments": [{"messageQueue": queue, "mode": "POP"}]}
+    assert ask_for_queues(ann, consumerGroup="nobody") is None
+    response = ann.call(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+    assert read_json(response.body) == {"messageRequestModeMap": {"orders": {"readers": mode}}}
+
+
 @pytest.mark.parametrize("fields", [{"topic": "unknown"}, {"consumerGroup": "nobody"}, {"strategyName": "CONFIG"}])
 def test_without_an_assignment_a_client_keeps_what_it_has(members: Members, fields: dict[str, str]) -> None:
     assert ask_for_queues(members.open("ann", "readers"), **fields) is None
