@@ -39,7 +39,6 @@ class Apache(NamedTuple):
     note: str = "-"
 
 
-_POP = "pop consumption is not supported; consumers pull"
 _PULL = "pull consumers need it; it is part of the protocol, but no Apache server implements it"
 
 APACHE = {
@@ -47,13 +46,13 @@ APACHE = {
     "Heartbeat": Apache(True),
     "SendMessage": Apache(True),
     "QueryAssignment": Apache(True),
-    "ReceiveMessage": Apache(True, _POP),
-    "AckMessage": Apache(True, _POP),
-    "ForwardMessageToDeadLetterQueue": Apache(True, _POP),
+    "ReceiveMessage": Apache(True),
+    "AckMessage": Apache(True),
+    "ForwardMessageToDeadLetterQueue": Apache(True),
     "EndTransaction": Apache(True),
     "Telemetry": Apache(True),
     "NotifyClientTermination": Apache(True),
-    "ChangeInvisibleDuration": Apache(True, _POP),
+    "ChangeInvisibleDuration": Apache(True),
     "RecallMessage": Apache(True, "Apache's proxy needs `recallMessageEnable`, which is on here by default"),
     "PullMessage": Apache(False, _PULL),
     "UpdateOffset": Apache(False, _PULL),
