@@ -192,6 +192,24 @@ def send(producer: GrpcClient, topic: str, *bodies: str, **fields: Any) -> list[
 
 def receive_all(consumer: GrpcClient, count: int, *, acknowledge: bool = True, **limits: int) -> list[Received]:
     """Receives with a simple consumer until it has this many messages. Each is acknowledged at once, if wanted."""
+    return _receive_while(
+        consumer, lambda found: len(found) < count, f"{count} messages", acknowledge=acknowledge, **limits
+    )
+
+
+def receive_until(consumer: GrpcClient, body: str) -> list[Received]:
+    """Receives and acknowledges until a message has this body: what a topic of one queue has up to there."""
+    return _receive_while(consumer, lambda found: body not in bodies_of(found), f"the message {body}")
+
+
+def _receive_while(
+    consumer: GrpcClient,
+    wants_more: Callable[[list[Received]], bool],
+    what: str,
+    *,
+    acknowledge: bool = True,
+    **limits: int,
+) -> list[Received]:
     found: list[Received] = []
 
     def receive() -> bool:
@@ -199,10 +217,10 @@ def receive_all(consumer: GrpcClient, count: int, *, acknowledge: bool = True, *
         for message in received if acknowledge else ():
             consumer.call("ack", handle=message.handle)
         found.extend(received)
-        return len(found) >= count
+        return not wants_more(found)
 
     try:
-        wait_until(receive, f"{count} messages received")
+        wait_until(receive, f"{what} received")
     except AssertionError as failed:
         raise AssertionError(f"{failed}, only {bodies_of(found)}") from None
     return found

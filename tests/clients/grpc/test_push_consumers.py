@@ -47,16 +47,16 @@ def test_a_message_that_always_fails_becomes_a_dead_letter(place: GrpcPlace) -> 
     topic = place.create_topic()
     place.create_group(retryMaxTimes=1)
     producer = place.start_producer(topic)
-    (message_id,) = send(producer, topic, "poison", tag="red")
-    consumer = place.start_push(topic, "red", fail=-1)
+    (message_id,) = send(producer, topic, "poison", tag="red", properties={"a": "b"})
+    consumer = place.start_push(topic, fail=-1)
     dead = f"%DLQ%{place.group}"
     with busy(producer, topic):
-        wait_until(lambda: has_messages(place, dead), "a dead letter", wait_s=90)
+        wait_until(lambda: has_messages(place, dead), "a dead letter")
+    reader = place.start_simple(dead, "red", group=f"{place.group}-dead")
+    (letter,) = receive_all(reader, 1)
+    assert (letter.body, letter.shown["tag"], letter.properties["a"]) == ("poison", "red", "b")
     attempts = [message.attempt for message in consumer.consumed if message.message_id == message_id]
     assert attempts == [1, 2]
-    reader = place.start_simple(dead, group=f"{place.group}-dead")
-    (letter,) = receive_all(reader, 1)
-    assert letter.body == "poison"
 
 
 def has_messages(place: GrpcPlace, topic: str) -> bool:
