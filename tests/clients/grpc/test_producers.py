@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused
 from tests.harness.grpc_servers import GrpcPlace, bodies_of, receive_all, receive_until, send
 
 
@@ -30,14 +29,6 @@ def test_a_large_body_arrives_whole(place: GrpcPlace) -> None:
     send(place.start_producer(topic), topic, body)
     (received,) = receive_all(place.start_simple(topic), 1)
     assert received.body == body
-
-
-def test_an_unknown_topic_is_refused(place: GrpcPlace) -> None:
-    """Sends create no topics."""
-    topic = place.create_topic()
-    producer = place.start_producer(topic)
-    with pytest.raises(ClientRefused):
-        send(producer, "topic-that-nobody-created", "lost")
 
 
 @pytest.mark.parametrize(

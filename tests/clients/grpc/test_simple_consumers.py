@@ -96,6 +96,7 @@ def test_the_queue_of_a_message_group_waits(place: GrpcPlace) -> None:
     first = receive_all(consumer, 2, acknowledge=False, count_max=2, invisible_ms=60_000)
     assert [message.body for message in first] == ["1", "2"]
     assert [message.shown["messageGroup"] for message in first] == ["customer"] * 2
+    assert [message.properties for message in first] == [{"__SHARDINGKEY": "customer"}] * 2
     assert consumer.receive() == []
     for message in first:
         consumer.call("ack", handle=message.handle)
