@@ -46,8 +46,7 @@ def place(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator
     language: Language
     kind: ServerKind
     language, kind = request.param
-    uses = request.node.get_closest_marker("uses")
-    for call in uses.args if uses else ():
+    for call in (call for marker in request.node.iter_markers("uses") for call in marker.args):
         if (language, call) in LACKS:
             pytest.skip(f"{language} has no {call}: {LACKS[language, call]}")
     try:

@@ -64,7 +64,7 @@ def has_messages(place: GrpcPlace, topic: str) -> bool:
     return bool(administration.find_route(topic)) and administration.count_messages(topic) > 0
 
 
-@pytest.mark.uses("push", "fifo retry")
+@pytest.mark.uses("fifo retry")
 def test_messages_of_a_group_are_consumed_in_order_with_failures(place: GrpcPlace) -> None:
     """In order: a message that fails is consumed again before the next one of its message group."""
     topic = place.create_topic("FIFO")

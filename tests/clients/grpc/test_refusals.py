@@ -61,7 +61,7 @@ def test_a_bad_recall_is_refused(place: GrpcPlace, topic_type: TopicType, senten
 
 
 def test_a_bad_invisible_time_is_refused(place: GrpcPlace) -> None:
-    """Invisible times: from ten seconds to twelve hours for a receive, and to twelve hours for a change."""
+    """Invisible times of a receive: from ten seconds to twelve hours."""
     topic = place.create_topic()
     send(place.start_producer(topic), topic, "one")
     consumer = place.start_simple(topic)
@@ -69,6 +69,15 @@ def test_a_bad_invisible_time_is_refused(place: GrpcPlace) -> None:
         consumer.receive(invisible_ms=1_000)
     with pytest.raises(ClientRefused, match=r"the invisibleTime is too large\. max is 43200000"):
         consumer.receive(invisible_ms=DAY_MS)
+    receive_all(consumer, 1)
+
+
+@pytest.mark.uses("change")
+def test_a_change_to_a_bad_invisible_time_is_refused(place: GrpcPlace) -> None:
+    """Changed invisible time: twelve hours at most. The handle stays good."""
+    topic = place.create_topic()
+    send(place.start_producer(topic), topic, "one")
+    consumer = place.start_simple(topic)
     (held,) = receive_all(consumer, 1, acknowledge=False)
     with pytest.raises(ClientRefused, match=r"the invisibleTime is too large\. max is 43200000"):
         consumer.call("change", handle=held.handle, invisibleMs=DAY_MS)
