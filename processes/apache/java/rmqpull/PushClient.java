@@ -19,7 +19,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 /**
  * A push consumer. To start it: topic, and as wanted expression, expressionType (TAG or SQL92), ordered, broadcasting,
  * consumeFromWhere, refusals (how often each message is refused), maxReconsumeTimes, traceTopic, and replier (the
- * producer that sends a reply to each message).
+ * producer that sends a reply to each message). With popInvisibleMs it leaves the shares to the broker, which may let it
+ * pop; 4.x cannot.
  *
  * <p>Calls: queues (those that it has been given of topic), persist (its offsets; its timer begins after 10 s).
  */
@@ -44,6 +45,9 @@ final class PushClient implements Clients.Client {
             ConsumeFromWhere.valueOf(request.getOrDefault("consumeFromWhere", "CONSUME_FROM_FIRST_OFFSET").toString()));
         if (request.get("maxReconsumeTimes") != null) {
             consumer.setMaxReconsumeTimes(request.getIntValue("maxReconsumeTimes"));
+        }
+        if (request.get("popInvisibleMs") != null) {
+            leaveSharesToBroker(request.getLongValue("popInvisibleMs"));
         }
         if (request.getBooleanValue("broadcasting")) {
             setBroadcasting();
@@ -107,6 +111,11 @@ final class PushClient implements Clients.Client {
         } catch (Exception error) {
             throw new IllegalStateException(error); // the message comes again
         }
+    }
+
+    private void leaveSharesToBroker(long invisibleMs) throws ReflectiveOperationException {
+        DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+        DefaultMQPushConsumer.class.getMethod("setPopInvisibleTime", long.class).invoke(consumer, invisibleMs);
     }
 
     /** 4.x and 5.x have the class MessageModel in different packages. */
