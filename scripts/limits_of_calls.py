@@ -222,7 +222,7 @@ LIMITS_OF_CALLS = {
             MEMORY,
         ),
         Limit(
-            "length of a SQL92 expression",
+            "length of a filter expression",
             "core.filters.message_filter:EXPRESSION_LENGTH_MAX",
             "characters",
             "ILLEGAL_FILTER_EXPRESSION",

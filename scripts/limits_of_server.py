@@ -153,7 +153,7 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "acknowledgements in a request of the remoting protocol",
+            "acknowledgements in one request",
             "server.wire.limits:BATCH_ACKS_MAX",
             "",
             "the request is refused",

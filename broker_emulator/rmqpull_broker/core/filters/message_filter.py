@@ -21,7 +21,7 @@ TAG = "TAG"
 SQL92 = "SQL92"
 
 EXPRESSION_LENGTH_MAX = 32_768
-"""Characters of a SQL expression. Parsing a longer one would block other calls for too long."""
+"""Characters of an expression. Parsing a longer one of SQL would block other calls for too long."""
 COMPILED_EXPRESSIONS_MAX = 100
 FEW_ROWS = 32
 
@@ -114,12 +114,16 @@ def _is_true(tree: Expression, properties: Mapping[str, str | None]) -> bool:
 
 @functools.lru_cache(maxsize=COMPILED_EXPRESSIONS_MAX)
 def _compile(expression: str) -> tuple[Expression, list[str]]:
+    _check_length(expression)
+    tree = sql92_grammar.parse(expression)
+    return tree, list_properties(tree)
+
+
+def _check_length(expression: str) -> None:
     if len(expression) > EXPRESSION_LENGTH_MAX:
         raise IllegalFilterExpression(
             f"the filter expression has {len(expression)} characters, more than the max of {EXPRESSION_LENGTH_MAX}"
         )
-    tree = sql92_grammar.parse(expression)
-    return tree, list_properties(tree)
 
 
 EVERYTHING = TagFilter()
@@ -187,8 +191,10 @@ def _make_parse_error() -> IllegalFilterExpression:
 def parse_tags(expression: str) -> TagFilter:
     """Returns the filter of a TAG expression: ``""`` and ``*`` pass every message, ``a || b`` passes two tags.
 
-    A blank expression passes no message. Raises IllegalFilterExpression for ``||`` alone (rules 3.12.1).
+    A blank expression passes no message. Raises IllegalFilterExpression for ``||`` alone (rules 3.12.1), and for an
+    expression that is too long to keep while a consumer waits.
     """
+    _check_length(expression)
     if expression in ("", "*"):
         return EVERYTHING
     parts = expression.split("||")

@@ -20,6 +20,6 @@ SUBSCRIPTIONS_MAX = 1_000
 HEARTBEAT_GROUPS_MAX = 1_000
 """Groups in one heartbeat of the remoting protocol, of producers and consumers. Each consumer group may be created."""
 BATCH_ACKS_MAX = 10_000
-"""Acknowledgements in one request of the remoting protocol."""
+"""Acknowledgements in one request."""
 SETTINGS_BYTES_MAX = 262_144
 CLIENT_PROPERTIES_MAX = 32

@@ -152,6 +152,7 @@ def test_only_a_filter_without_tags_and_expression_keeps_everything() -> None:
     [
         (SQL92, "a >", "Invalid MessageSelector"),
         (SQL92, "", "Invalid MessageSelector"),
+        (TAG, "a" * (EXPRESSION_LENGTH_MAX + 1), "has 32769 characters, more than the max of 32768"),
         (SQL92, "a" * (EXPRESSION_LENGTH_MAX + 1), "has 32769 characters, more than the max of 32768"),
         ("sql92", "a = 1", "unknown expression type 'sql92': expected TAG or SQL92"),
     ],

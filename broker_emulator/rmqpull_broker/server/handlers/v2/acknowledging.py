@@ -11,6 +11,7 @@ from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from
+from rmqpull_broker.server.wire.limits import BATCH_ACKS_MAX
 from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -22,6 +23,8 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
     topic, group = _names_from(request)
     if not request.entries:
         raise InternalError("ack message result is empty")
+    if len(request.entries) > BATCH_ACKS_MAX:
+        raise BadRequest(f"{len(request.entries)} acknowledgements are more than the max of {BATCH_ACKS_MAX}")
     statuses, accepted = list[v2.Status](), list[Delivered]()
     for entry in request.entries:
         try:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.errors import BrokerError, InvalidReceiptHandle
+from rmqpull_broker.core.errors import BadRequest, BrokerError, InvalidReceiptHandle
 from rmqpull_broker.core.popping.receipts import parse_handle
+from rmqpull_broker.server.handlers.v2 import acknowledging
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from tests.harness.popping import PopHarness, run_pops
 
@@ -100,5 +101,19 @@ def test_what_is_no_handle_is_refused(handle: str) -> None:
             await broker.change(handle, 1_000)
         with pytest.raises(InvalidReceiptHandle):
             await broker.give_up(handle)
+
+    run_pops(story)
+
+
+def test_the_acknowledgements_of_one_call_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acknowledging, "BATCH_ACKS_MAX", 2)
+
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b", "c")
+        handles = (await broker.receive()).handles
+        with pytest.raises(BadRequest, match="3 acknowledgements are more than the max of 2"):
+            await broker.ack(*handles)
+        assert await broker.ack(*handles[:2]) == ["OK"] * 3
+        assert len(broker.state.popped) == 1
 
     run_pops(story)

@@ -29,6 +29,7 @@ from tests.harness.popping import GROUP, TOPIC, PopHarness, run_pops
         ({"group": "€"}, "ILLEGAL_CONSUMER_GROUP"),
         ({"group": "CID_RMQ_SYS_x"}, "ILLEGAL_CONSUMER_GROUP"),
         ({"expression": "||"}, "ILLEGAL_FILTER_EXPRESSION"),
+        ({"expression": "a" * 100_000}, "ILLEGAL_FILTER_EXPRESSION"),
         ({"expression": "a" * 100_000, "sql": True}, "INTERNAL_SERVER_ERROR"),
         ({"expression": "(" * 5_000, "sql": True}, "INTERNAL_SERVER_ERROR"),
         ({"attempt_id": "x" * (ATTEMPT_ID_LENGTH_MAX + 1)}, "BAD_REQUEST"),
