@@ -50,8 +50,8 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 	@echo "test-apache: RocketMQ 4.9"
 	@$(TEST_APACHE) --apache-version 4.9 $(or $(ARGS),$(APACHE_4_TESTS))
 
-# Each test process starts a real RocketMQ, an emulator and a JVM per release of the clients: about 1 GB.
-test-clients: set-up ## run Apache's Java clients on the emulator and on a real RocketMQ, which Maven fetches (about 4 minutes on two cores)
+# Each test process starts two real RocketMQs, two emulators, and a process per release and language of the clients: about 2 GB.
+test-clients: set-up ## run Apache's clients of all languages on the emulator and on a real RocketMQ, which Maven fetches (about 15 minutes on two cores)
 	@scripts/set-up maven jdk
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m clients --apache-version 5.3 tests/clients $(ARGS)
 

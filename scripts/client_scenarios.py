@@ -1,4 +1,4 @@
-"""The scenarios of Apache's Java clients, as their tests describe them."""
+"""The scenarios of Apache's clients, as their tests describe them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Scenario(NamedTuple):
     test: str
 
 
-def list_scenarios() -> Iterator[Scenario]:
-    """Yields all scenarios. Raises ValueError for a test without a sentence."""
-    for file in sorted(TESTS.glob("test_*.py")):
+def list_scenarios(folder: Path = TESTS) -> Iterator[Scenario]:
+    """Yields all scenarios of a folder. Raises ValueError for a test without a sentence."""
+    for file in sorted(folder.glob("test_*.py")):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 sentence = ast.get_docstring(node)

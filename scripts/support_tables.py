@@ -15,12 +15,13 @@ from typing import NamedTuple
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from processes.grpc_clients.lacks import LACKS, LIBRARIES
 from rmqpull_broker.core import errors
 from rmqpull_broker.core.properties import Declared, list_declared
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_proto import rpc
-from scripts.client_scenarios import list_scenarios
+from scripts.client_scenarios import TESTS, list_scenarios
 from scripts.doc_tables import table, write_or_check
 from scripts.limit import Limit, amount
 from scripts.limits_of_calls import LIMITS_OF_CALLS
@@ -215,9 +216,24 @@ def presets() -> str:
 
 
 def client_scenarios() -> str:
-    """Returns what is proved with the clients of others."""
-    rows = [(scenario.what, f"`{scenario.module}`", f"`{scenario.test}`") for scenario in list_scenarios()]
+    """Returns what is proved with Apache's clients of the remoting protocol."""
+    return _scenarios(TESTS)
+
+
+def grpc_scenarios() -> str:
+    """Returns what is proved with Apache's gRPC clients."""
+    return _scenarios(TESTS / "grpc")
+
+
+def _scenarios(folder: Path) -> str:
+    rows = [(scenario.what, f"`{scenario.module}`", f"`{scenario.test}`") for scenario in list_scenarios(folder)]
     return table(("what clients do", "proof", "test"), rows)
+
+
+def grpc_lacks() -> str:
+    """Returns what the libraries of gRPC clients cannot do."""
+    rows = [(f"`{LIBRARIES[language]}`", f"`{what}`", reason) for (language, what), reason in LACKS.items()]
+    return table(("library", "what it lacks", "reason"), rows)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
@@ -229,6 +245,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "limits": limits,
     "presets": presets,
     "client-scenarios": client_scenarios,
+    "grpc-scenarios": grpc_scenarios,
+    "grpc-lacks": grpc_lacks,
 }
 
 if __name__ == "__main__":

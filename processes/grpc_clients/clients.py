@@ -25,12 +25,12 @@ from typing import Any, Literal
 
 from processes.children import Child, ProcessFailed
 from processes.grpc_clients.java_programs import start_grpc_java
+from processes.grpc_clients.lacks import Language
 from processes.grpc_clients.node_programs import start_node
 from processes.grpc_clients.python_programs import start_python
 from processes.grpc_clients.rust_programs import start_rust
 
 Kind = Literal["producer", "simple", "push", "litePush"]
-Language = Literal["python", "java", "node", "rust"]
 ANSWERED_WITHIN_S = 300.0  # one call may send 100,000 messages
 _LOOK_S = 0.5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from processes.grpc_clients.clients import (
     GrpcClient,
     GrpcClients,
     Kind,
-    Language,
     Received,
 )
+from processes.grpc_clients.lacks import Language
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import BrokerProcess, running_broker
 from tests.harness.client_servers import ServerKind
@@ -38,22 +38,6 @@ _CHECK_MS = 1_000
 # Both servers check transactions after a second, and not after half a minute.
 _FOR_EMULATOR = BrokerProperties(transaction_time_out=_CHECK_MS, transaction_check_interval=_CHECK_MS)
 _FOR_APACHE = {"transactionTimeOut": str(_CHECK_MS), "transactionCheckInterval": str(_CHECK_MS)}
-
-LACKS: Mapping[tuple[Language, str], str] = {
-    ("node", "fifo retry"): (
-        "rocketmq-client-nodejs 1.0.8 knows no customized back-off, and gives a failed FIFO message up"
-    ),
-    ("python", "reconnect"): (
-        "its push consumer reads no Telemetry after the first settings (it fails to make a gauge without metrics), and "
-        "tells a proxy that was restarted its settings five minutes later at the earliest"
-    ),
-    ("rust", "push"): "rocketmq 5.0.0 has no push consumer",
-    ("rust", "change"): "rocketmq 5.0.0 changes no invisible times",
-    ("rust", "recall"): "rocketmq 5.0.0 recalls no messages",
-}
-"""What the library of a language cannot do, with the reason: a call, a field of one, or `reconnect` (a push consumer
-goes on when a proxy was restarted). A scenario without it makes no sense if it says `uses(call)`.
-"""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from processes.grpc_clients.clients import LANGUAGES, Language
+from processes.grpc_clients.clients import LANGUAGES
+from processes.grpc_clients.lacks import LACKS, Language
 from processes.maven import SoftwareMissing
 from tests.harness.apache import choose_release
 from tests.harness.client_servers import SERVERS, ServerKind
-from tests.harness.grpc_servers import LACKS, GrpcPlace, GrpcServers
+from tests.harness.grpc_servers import GrpcPlace, GrpcServers
 
 SMALL = "python-emulator"
 """The language and the server of those scenarios that `make test` runs too: all that are not `long`."""

@@ -127,6 +127,7 @@ def test_a_batch_returns_from_its_first_message_that_is_not_acknowledged(place: 
 def test_a_refusal_has_the_code_and_the_text_of_the_proxy(
     place: GrpcPlace, call: Callable[[GrpcPlace, str], Any], code: int, text: str
 ) -> None:
+    """Refusals: the exception has the code and the text of the proxy."""
     topic = place.create_topic()
     with pytest.raises(ClientRefused) as refused:
         call(place, topic)

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from processes.grpc_clients.clients import ClientRefused, GrpcClient
-from tests.harness.grpc_servers import LACKS, GrpcPlace, bodies_of, busy, receive_all, send, wait_for_consumed
+from processes.grpc_clients.lacks import LACKS
+from tests.harness.grpc_servers import GrpcPlace, bodies_of, busy, receive_all, send, wait_for_consumed
 from tests.harness.waiting import wait_until
 
 pytestmark = pytest.mark.uses("push")

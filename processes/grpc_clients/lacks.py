@@ -1,0 +1,29 @@
+"""What the libraries of Apache's gRPC clients cannot do, which the scenarios of the tests leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+Language = Literal["python", "java", "node", "rust"]
+LIBRARIES: Mapping[Language, str] = {
+    "python": "rocketmq-python-client 5.1.2",
+    "java": "rocketmq-client-java 5.2.0",
+    "node": "rocketmq-client-nodejs 1.0.8",
+    "rust": "rocketmq 5.0.0",
+}
+LACKS: Mapping[tuple[Language, str], str] = {
+    ("python", "reconnect"): (
+        "its push consumer reads no Telemetry after the first settings (it fails to make a gauge without metrics), and "
+        "tells a proxy that was restarted its settings five minutes later at the earliest"
+    ),
+    ("node", "fifo retry"): "it knows no customized back-off, and gives up a failed FIFO message",
+    ("rust", "push"): "it has no push consumer",
+    ("rust", "change"): "it changes no invisible times",
+    ("rust", "recall"): "it recalls no messages",
+}
+"""The reason by the language and what it cannot do: a call, a field of a call, or a habit. A test says `uses(what)`.
+
+`reconnect`: a push consumer goes on when the proxy was restarted. `fifo retry`: a push consumer in order consumes a
+message again that failed.
+"""
