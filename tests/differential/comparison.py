@@ -67,6 +67,13 @@ def _are_turns(step: Step, emulator: Any, apache: Any) -> bool:
     return _are_times(step, emulator, apache) and all(int(one) < _REVIVE_QUEUES for one in (emulator, apache))
 
 
+def _are_receipts(step: Step, emulator: Any, apache: Any) -> bool:
+    if _MISSING in (emulator, apache):
+        return False
+    (mine, theirs) = (one.split(" ") for one in (emulator, apache))
+    return all(mine[at] == theirs[at] for at in (0, 2, 4, 5, 6, 7)) and len(mine) == len(theirs)
+
+
 def _is_dropped(step: Step, emulator: Any, apache: Any) -> bool:
     return bool(emulator == _MISSING)
 
@@ -103,6 +110,8 @@ TOLERATED = (
     Tolerance("body.*.preparedTransactionOffset", "it is a physical offset"),
     Tolerance("body.*.storeTimestamp", "a time"),
     Tolerance("fields.popTime", "a time", holds=_are_times),
+    Tolerance("body.*.properties.1ST_POP_TIME", "a time", holds=_are_times),
+    Tolerance("body.*.properties.POP_CK", "it contains a time and the turn of a revive queue", holds=_are_receipts),
     Tolerance("fields.reviveQid", "they take turns, of all groups", holds=_are_turns),
     Tolerance("fields.invisibleTime", "a time", (RequestCode.CHANGE_MESSAGE_INVISIBLETIME,), holds=_are_times),
     Tolerance("fields.timestamp", "a time", (RequestCode.GET_EARLIEST_MSG_STORETIME,), holds=_are_times),

@@ -184,18 +184,21 @@ class Run:
     def _note_popped(self, step: Step, answer: Answer) -> None:
         """Keeps the receipts of messages as Java's client makes them, in the order of their places."""
         starts = {tuple(one.split(" ")[:2]): one.split(" ")[2] for one in answer.fields["startOffsetInfo"].split(";")}
+        group = self._seen.fill(step.fields["consumerGroup"])
         for record in sorted(read_records(answer.body), key=lambda one: (one["queueId"], one["queueOffset"])):
-            start = starts["0", str(record["queueId"])]
+            given = record["properties"].get("POP_CK")
+            start = starts["0" if given is None else "1", str(record["queueId"])]
             parts = (start, answer.fields["popTime"], answer.fields["invisibleTime"], answer.fields["reviveQid"])
+            made = " ".join((*parts, "0", "broker-a", str(record["queueId"]), str(record["queueOffset"])))
             found = {
-                "popgroup": self._seen.fill(step.fields["consumerGroup"]),
-                "poptopic": record["topic"],
+                "popgroup": group,
+                "poptopic": record["topic"] if given is None else f"%RETRY%{group}_{record['topic']}",
                 "popqueue": str(record["queueId"]),
                 "popoffset": str(record["queueOffset"]),
                 "popstart": start,
                 "poptime": answer.fields["popTime"],
                 "poprevive": answer.fields["reviveQid"],
-                "receipt": " ".join((*parts, "0", "broker-a", str(record["queueId"]), str(record["queueOffset"]))),
+                "receipt": given or made,
             }
             for kind, text in found.items():
                 self._seen.note(kind, [text])
