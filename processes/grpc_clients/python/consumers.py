@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -73,25 +74,32 @@ class SimpleClient:
 
 
 class PushClient:
-    """A push consumer. Options: group, subscriptions, sql, fail, threads, cacheMessages. Calls:
+    """A push consumer. Options: group, subscriptions, sql, fail, hold, threads, cacheMessages. Calls:
 
-    subscribe topic expression, unsubscribe topic
+    subscribe topic expression, unsubscribe topic, letGo
 
-    It prints each message, fails its first deliveries (``fail``), and then succeeds. With -1 it always fails.
+    It prints each message, fails its first deliveries (``fail``), and then succeeds. With -1 it always fails. With
+    ``hold`` it ends no message before ``letGo``.
     """
 
     def __init__(self, request: Request, tell: Callable[[dict[str, Any]], None]) -> None:
         names = {"threads": "consumption_thread_count", "cacheMessages": "max_cache_message_count"}
+        self._held = threading.Event()
+        if not request.get("hold", False):
+            self._held.set()
         self._consumer = PushConsumer(
             configure(request),
             request["group"],
-            _FailingListener(tell, request.get("fail", 0)),
+            _FailingListener(tell, request.get("fail", 0), self._held),
             read_subscriptions(request),
             **{name: request[field] for field, name in names.items() if field in request},
         )
         self._consumer.startup()
 
     def call(self, call: str, request: Request) -> Any:
+        if call == "letGo":
+            self._held.set()
+            return None
         return _change_subscription(self._consumer, call, request)
 
     def close(self) -> None:
@@ -99,15 +107,17 @@ class PushClient:
 
 
 class _FailingListener(MessageListener):  # type: ignore[misc]  # the library has no types
-    """Tells of each message, and fails its first deliveries to this consumer."""
+    """Tells of each message, holds it until an event is set, and fails its first deliveries to this consumer."""
 
-    def __init__(self, tell: Callable[[dict[str, Any]], None], fail: int) -> None:
+    def __init__(self, tell: Callable[[dict[str, Any]], None], fail: int, held: threading.Event) -> None:
         self._tell = tell
+        self._held = held
         self._fail = fail
         self._failed: Counter[str] = Counter()  # by message id, until it succeeds
 
     def consume(self, message: Any) -> Any:
         self._tell(write_message(message))
+        self._held.wait()
         message_id = message.message_id
         if self._fail < 0 or self._failed[message_id] < self._fail:
             self._failed[message_id] += 1

@@ -1,83 +1,117 @@
-"""Apache's push consumer of gRPC keeps a message for as long as it works: the broker renews its receipt (rules 5.12.3).
-
-The test moves the broker's clock, by less than the two minutes after which a client without heartbeats is forgotten.
-"""
+"""Apache's push consumers keep a message for as long as they work: the broker renews its receipt (rules 5.12.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from processes.apache.many_clients import ManyClients
-from processes.apache.releases import Release
-from processes.grpc_clients.java_programs import start_grpc_java
+from processes.grpc_clients.clients import LANGUAGES, GrpcClient, GrpcClients, Language, Received
+from processes.maven import SoftwareMissing
 from rmqpull_broker.core.model import GroupConfig, Message, TopicType
 from rmqpull_broker.core.state.facts import GroupPut
 from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.grpc_servers import LACKS, GrpcPlace, receive_all, send, wait_for_consumed
 from tests.harness.waiting import wait_until
+
+# --- with a clock that the test moves: by less than two minutes, or a client without heartbeats is forgotten
 
 TOPIC, GROUP = "orders", "readers"
 RETRY_TOPIC = f"%RETRY%{GROUP}_{TOPIC}"
 
 
+class Work(NamedTuple):
+    """A broker with a manual clock, and a push consumer that holds a message until it lets go."""
+
+    broker: RunningBroker
+    clients: GrpcClients
+    consumer: GrpcClient
+
+    def count_in_flight(self) -> int:
+        return self.broker.look(lambda state: sum(state.popped.count(*each) for each in state.popped.list_queues()))
+
+
 @pytest.fixture(
     params=[
-        pytest.param(TopicType.NORMAL, id="concurrent", marks=pytest.mark.clients_small),
-        pytest.param(TopicType.FIFO, id="in-order"),
+        pytest.param(
+            (language, topic_type),
+            id=f"{language}-{topic_type.value.lower()}",
+            marks=[pytest.mark.clients_small] * ((language, topic_type) == ("python", TopicType.NORMAL)),
+        )
+        for language in LANGUAGES
+        for topic_type in (TopicType.NORMAL, TopicType.FIFO)
     ]
 )
-def broker(request: pytest.FixtureRequest, apache_release: Release) -> Iterator[RunningBroker]:
-    """A broker with a manual clock, and a group that consumes concurrently or in order."""
-    with running_broker(topics={TOPIC: (1, request.param)}, clock="manual") as running:
-        group = GroupConfig(GROUP, consume_message_orderly=request.param is TopicType.FIFO)
-        running.change(lambda draft: draft.add(GroupPut(group)))
-        yield running
+def work(request: pytest.FixtureRequest, tmp_path: Path, processes_allowed: None) -> Iterator[Work]:
+    language: Language
+    topic_type: TopicType
+    language, topic_type = request.param
+    if (language, "hold") in LACKS:
+        pytest.skip(f"{language} has no hold: {LACKS[language, 'hold']}")
+    in_order = topic_type is TopicType.FIFO
+    try:
+        process = LANGUAGES[language](tmp_path / "clients")
+    except SoftwareMissing as missing:
+        pytest.skip(f"{missing}.")
+    with GrpcClients(process) as clients, running_broker(topics={TOPIC: (1, topic_type)}, clock="manual") as broker:
+        broker.change(lambda draft: draft.add(GroupPut(GroupConfig(GROUP, consume_message_orderly=in_order))))
+        options = {"group": GROUP, "subscriptions": {TOPIC: "*"}, "hold": True}
+        consumer = clients.start("push", broker.endpoints, **options)
+        broker.send(TOPIC, Message(b"long", "", message_group="customer" if in_order else None))
+        wait_for_consumed([consumer], 1)
+        yield Work(broker, clients, consumer)
 
 
-@pytest.fixture
-def clients(tmp_path: Path) -> Iterator[ManyClients]:
-    with ManyClients(start_grpc_java("Clients", tmp_path / "clients", has_input=True)) as started:
-        yield started
-
-
-def hold(clients: ManyClients, broker: RunningBroker) -> None:
-    """Sends a message to a push consumer that ends it only when the test says so."""
-    options = {"endpoints": broker.endpoints, "group": GROUP, "subscriptions": {TOPIC: "*"}}
-    clients.call("consumer", "start", kind="push", hold=True, **options)
-    in_order = broker.look(lambda state: state.topics[TOPIC].topic_type) is TopicType.FIFO
-    broker.send(TOPIC, Message(b"long", "", message_group="customer" if in_order else None))
-    wait_until(lambda: len(clients.consumed("consumer")) == 1, "the consumer has the message")
-
-
-def count_in_flight(broker: RunningBroker) -> int:
-    return broker.look(lambda state: sum(state.popped.count(*each) for each in state.popped.list_queues()))
-
-
-def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(
-    broker: RunningBroker, clients: ManyClients
-) -> None:
+def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) -> None:
     """Renewal: a consumer that works for minutes gets its message once, and acknowledges it by its first handle."""
-    hold(clients, broker)
-    broker.clock.advance(seconds=115)
-    assert count_in_flight(broker) == 1
-    clients.call("consumer", "letGo")
-    wait_until(lambda: count_in_flight(broker) == 0, "the message is acknowledged, by its first handle")
-    broker.clock.advance(hours=1)
-    assert len(clients.consumed("consumer")) == 1
-    assert not broker.look(lambda state: RETRY_TOPIC in state.topics)
+    work.broker.clock.advance(seconds=115)
+    assert work.count_in_flight() == 1
+    work.consumer.call("letGo")
+    wait_until(lambda: work.count_in_flight() == 0, "the message is acknowledged, by its first handle")
+    work.broker.clock.advance(hours=1)
+    assert len(work.consumer.consumed) == 1
+    assert not work.broker.look(lambda state: RETRY_TOPIC in state.topics)
 
 
-def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(
-    broker: RunningBroker, clients: ManyClients, tmp_path: Path
-) -> None:
+def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work, tmp_path: Path) -> None:
     """Renewal: the broker gives back what a consumer held that was killed, two minutes after its last heartbeat."""
-    hold(clients, broker)
-    clients.process.kill()
-    broker.clock.advance(seconds=140)  # two minutes without a heartbeat, and the checks of clients and receipts
-    with ManyClients(start_grpc_java("Clients", tmp_path / "others", has_input=True)) as others:
-        options = {"endpoints": broker.endpoints, "group": GROUP, "subscriptions": {TOPIC: "*"}, "awaitMs": 5_000}
-        others.call("other", "start", kind="simple", **options)
-        (received,) = others.call("other", "receive", max=1, invisibleMs=10_000)
-    assert (received["body"], received["attempt"]) == ("long", 2)
+    work.clients.kill()
+    work.broker.clock.advance(seconds=140)  # two minutes, and the checks of clients and receipts
+    with GrpcClients(LANGUAGES["python"](tmp_path / "others")) as others:
+        options = {"group": GROUP, "subscriptions": {TOPIC: "*"}, "awaitMs": 5_000}
+        (received,) = receive_all(others.start("simple", work.broker.endpoints, **options), 1, acknowledge=False)
+    assert (received.body, received.attempt) == ("long", 2)
+
+
+# --- with the time of the system
+
+
+@pytest.mark.long
+@pytest.mark.uses("hold")
+@pytest.mark.parametrize("place", [("java", "emulator"), ("java", "apache")], ids=["emulator", "apache"], indirect=True)
+def test_a_message_stays_with_its_consumer_for_more_than_a_minute(place: GrpcPlace) -> None:
+    """Renewal: after more than a minute the message has not come again, and it never does once it is acknowledged."""
+    topic = place.create_topic(queues=1)
+    send(place.start_producer(topic), topic, "long")
+    consumer = place.start_push(topic, hold=True)
+    wait_for_consumed([consumer], 1)
+    # In another group the message comes again after 80 s: then so much time has passed.
+    other = place.start_simple(topic, group=f"{place.group}-other")
+    (first,) = receive_all(other, 1, acknowledge=False, invisible_ms=80_000)
+    again: list[Received] = []
+
+    def receive_again() -> bool:
+        again.extend(other.receive())
+        return bool(again)
+
+    wait_until(receive_again, "80 s are over", wait_s=180)
+    assert (first.attempt, [message.attempt for message in again]) == (1, [2])
+    assert len(consumer.consumed) == 1
+    consumer.call("letGo")
+    reader = place.start_simple(topic)
+    assert reader.receive() == []
+    consumer.shut_down()
+    assert [reader.receive() for _ in range(3)] == [[], [], []]
+    assert len(consumer.consumed) == 1
