@@ -117,11 +117,17 @@ async function startSimple(request) {
   };
 }
 
-/** Options: group, subscriptions, sql, fail (-1: each delivery fails; n: the first n of each message), cacheMessages. */
+/**
+ * Options: group, subscriptions, sql, fail (-1: each delivery fails; n: the first n of each message), hold (ends no message
+ * before the call letGo), cacheMessages.
+ */
 async function startPush(request, name) {
   const failed = new Map();
+  let letGo = () => null;
+  const held = request.hold ? new Promise(resolve => { letGo = resolve; }) : Promise.resolve();
   const consume = async view => {
     print(name, 'consumed', shown(view));
+    await held;
     const times = (failed.get(view.messageId) || 0) + 1;
     failed.set(view.messageId, times);
     const fails = request.fail === -1 || times <= (request.fail || 0);
@@ -138,7 +144,13 @@ async function startPush(request, name) {
     ...(request.cacheMessages === undefined ? {} : { maxCacheMessageCount: request.cacheMessages }),
   });
   await consumer.startup();
-  return { client: consumer };
+  return {
+    client: consumer,
+    letGo() {
+      letGo();
+      return null;
+    },
+  };
 }
 
 function common(request) {

@@ -48,8 +48,8 @@ def work(request: pytest.FixtureRequest, tmp_path: Path, processes_allowed: None
     language: Language
     topic_type: TopicType
     language, topic_type = request.param
-    if (language, "hold") in LACKS:
-        pytest.skip(f"{language} has no hold: {LACKS[language, 'hold']}")
+    if (language, "push") in LACKS:
+        pytest.skip(f"{language} has no push: {LACKS[language, 'push']}")
     in_order = topic_type is TopicType.FIFO
     try:
         process = LANGUAGES[language](tmp_path / "clients")
@@ -89,7 +89,7 @@ def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work
 
 
 @pytest.mark.long
-@pytest.mark.uses("hold")
+@pytest.mark.uses("push")
 @pytest.mark.parametrize(
     ("place", "attempts"),
     [
