@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
-from processes.grpc_clients.clients import LANGUAGES, GrpcClient, GrpcClients, Language
+from processes.grpc_clients.clients import LANGUAGES, GrpcClient, GrpcClients
+from processes.grpc_clients.lacks import LACKS, Language
 from processes.maven import SoftwareMissing
 from rmqpull_broker.core.model import GroupConfig, Message, TopicType
 from rmqpull_broker.core.state.facts import GroupPut
 from rmqpull_broker.testing import RunningBroker, running_broker
-from tests.harness.grpc_servers import LACKS, GrpcPlace, receive_all, send, wait_for_consumed
+from tests.harness.grpc_servers import GrpcPlace, receive_all, send, wait_for_consumed
 from tests.harness.waiting import wait_until
 
 # --- with a clock that the test moves: by less than two minutes, or a client without heartbeats is forgotten
@@ -65,7 +66,7 @@ def work(request: pytest.FixtureRequest, tmp_path: Path, processes_allowed: None
 
 
 def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) -> None:
-    """Renewal: a consumer that works for minutes gets its message once, and acknowledges it by its first handle."""
+    """Renewal, on the emulator alone: who works for minutes gets a message once; its first handle acknowledges it."""
     work.broker.clock.advance(seconds=115)
     assert work.count_in_flight() == 1
     work.consumer.call("letGo")
@@ -76,7 +77,7 @@ def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) 
 
 
 def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work, tmp_path: Path) -> None:
-    """Renewal: the broker gives back what a consumer held that was killed, two minutes after its last heartbeat."""
+    """Renewal, on the emulator alone: what a killed consumer held comes again two minutes after its last heartbeat."""
     work.clients.kill()
     work.broker.clock.advance(seconds=140)  # two minutes, and the checks of clients and receipts
     with GrpcClients(LANGUAGES["python"](tmp_path / "others")) as others:
