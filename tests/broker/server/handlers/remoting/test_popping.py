@@ -12,7 +12,7 @@ from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.model import GroupConfig, TopicConfig
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.parking_watch import watch_parking
-from tests.harness.remoting_pops import PopMember, read_bodies, read_messages
+from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies, read_messages
 from tests.harness.waiting import wait_until
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -118,6 +118,20 @@ def test_a_batch_in_order_blocks_its_queue(broker: RunningBroker, member: PopMem
     assert (read_bodies(again), again.fields["orderCountInfo"]) == (["two", "three"], "0 qo0%1 1;0 0 0")
 
 
+@pytest.mark.proves("A group's progress")
+def test_the_progress_moves_with_the_pop(broker: RunningBroker, member: PopMember) -> None:
+    member.send("one", "two", "three")
+    member.pop(maxMsgNums=2)
+    assert list(broker.consumer_offsets(GROUP, TOPIC).values()) == [2]
+
+
+@pytest.mark.proves("A pop in order with an invisible time of 0 or less")
+def test_in_order_without_an_invisible_time_nothing_blocks(member: PopMember) -> None:
+    member.send("one", "two")
+    order = {"order": "true", "invisibleTime": 0}
+    assert [read_bodies(member.pop(**order)) for _ in range(2)] == [["one", "two"]] * 2
+
+
 # --- refusals and waits -----------------------------------------------------------------------------------------------
 
 
@@ -147,6 +161,30 @@ def test_a_pop_without_messages_that_does_not_wait(member: PopMember) -> None:
     response = member.pop(topic="empty")
     assert (response.code, response.remark) == (210, "NO_MESSAGE_IN_QUEUE")
     assert response.fields.items() >= {"startOffsetInfo": "", "msgOffsetInfo": "", "restNum": "0"}.items()
+
+
+@pytest.mark.proves("A pop of no message (`maxMsgNums` 0) that may wait")
+def test_a_pop_of_no_message_does_not_wait(member: PopMember) -> None:
+    member.send("one")
+    response = member.pop(maxMsgNums=0, pollTime=15_000)
+    assert (response.code, response.fields["restNum"]) == (210, "1")
+
+
+@pytest.mark.proves("The time since a pop was sent, with a manual clock")
+def test_a_moved_clock_makes_no_pop_late(broker: RunningBroker, member: PopMember) -> None:
+    member.send("one")
+    sent_ms = broker.clock.now_ms()
+    broker.clock.advance(minutes=1)
+    assert read_bodies(member.pop(bornTime=sent_ms)) == ["one"]
+
+
+def test_a_pop_that_its_consumer_has_given_up_is_refused() -> None:
+    """By the system's clock."""
+    with running_broker({"orders": 1}, remoting=True) as broker, PopMember(broker) as member:
+        response = member.pop(bornTime=1_700_000_000_000)
+        text = "the broker[127.0.0.1] pop message is timeout too much"
+        assert (response.code, response.remark, response.fields) == (210, text, NOTHING)
+        assert member.pop(bornTime=2_700_000_000_000).remark == "NO_MESSAGE_IN_QUEUE"
 
 
 def test_a_pop_waits_for_a_message_and_can_be_counted(broker: RunningBroker, member: PopMember) -> None:

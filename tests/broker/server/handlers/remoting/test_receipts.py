@@ -80,6 +80,16 @@ def test_a_changed_message_comes_again_at_its_new_time(broker: RunningBroker, me
     assert read_bodies(member.pop()) == ["one"]
 
 
+@pytest.mark.proves("A change of the invisible time of a message that is not in flight")
+def test_a_change_after_the_acknowledgement_brings_nothing_back(broker: RunningBroker, member: PopMember) -> None:
+    (receipt,) = member.list_receipts(member.pop(maxMsgNums=1))
+    member.ack(receipt)
+    assert member.change(receipt, 1_000).code == 0
+    member.pop(invisibleTime=600_000)
+    broker.clock.advance(60_000)
+    assert member.pop().code == 210
+
+
 def make_acks(member: PopMember, *offsets: int, **fields: Any) -> BatchAck:
     popped = member.pop(**fields).fields
     revive, pop_time = int(popped["reviveQid"]), int(popped["popTime"])
