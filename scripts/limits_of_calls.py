@@ -51,6 +51,27 @@ LIMITS_OF_CALLS = {
             "Apache's (rules 6.1)",
         ),
         Limit(
+            "delays in a group's retry policy",
+            "core.admin.groups:RETRY_DELAYS_MAX",
+            "delays",
+            "BAD_REQUEST",
+            MEMORY,
+        ),
+        Limit(
+            "a delay of a group's retry policy",
+            "core.admin.groups:RETRY_DELAY_MS_MAX",
+            "ms",
+            "BAD_REQUEST",
+            "ours: nobody waits longer",
+        ),
+        Limit(
+            "multiplier of an exponential retry policy",
+            "core.admin.groups:MULTIPLIER_MAX",
+            "",
+            "BAD_REQUEST",
+            "ours: the second delay would be the longest one",
+        ),
+        Limit(
             "name of a retry topic or dead-letter topic",
             "core.state.names:RETRY_TOPIC_LENGTH_MAX",
             "characters",

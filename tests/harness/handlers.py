@@ -51,7 +51,10 @@ class HandlerHarness:
         self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)
         self.clients = Clients(self.clock)
         self.renewing = Renewing(
-            self.popping.change_invisible_times, self.clock, lambda holder: self.clients.is_member(*holder)
+            self.popping.change_invisible_times,
+            self.clock,
+            lambda holder: self.clients.is_member(*holder),
+            self.state.find_group,
         )
         sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(

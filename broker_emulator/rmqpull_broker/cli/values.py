@@ -108,9 +108,36 @@ def parse_pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+class RetryPolicy(NamedTuple):
+    """The delays of a retry policy, or, with a multiplier, the first and the longest one. No delays: the default."""
+
+    delays_ms: tuple[int, ...]
+    multiplier: float = 0
+
+
+def parse_retry_policy(text: str) -> RetryPolicy:
+    """Parses ``10s,30s,1m``, ``exponential:5s:2h:2`` or ``default``. Raises ValueError."""
+    if text == "default":
+        return RetryPolicy(())
+    if not text.startswith("exponential:"):
+        return RetryPolicy(tuple(map(parse_duration_ms, text.split(","))))
+    parts = text.split(":")[1:]
+    if len(parts) != 3 or not re.fullmatch(r"[0-9]{1,4}(?:\.[0-9]{1,6})?", parts[-1]) or not float(parts[-1]):
+        raise ValueError(f"{text!r} is not of the form exponential:FIRST:LONGEST:FACTOR, such as exponential:5s:2h:2")
+    return RetryPolicy((parse_duration_ms(parts[0]), parse_duration_ms(parts[1])), float(parts[2]))
+
+
+def format_duration(duration_ms: int) -> str:
+    """Formats a duration in the largest unit that leaves it whole, as :func:`parse_duration_ms` reads it."""
+    units = sorted(((ms, unit) for unit, ms in _UNITS_MS.items() if unit != "d"), reverse=True)
+    factor, unit = next((ms, unit) for ms, unit in units if duration_ms % ms == 0 and (duration_ms or unit == "s"))
+    return f"{duration_ms // factor}{unit}"
+
+
 ENDPOINTS = Parsed("endpoints", parse_endpoints)
 SECONDS = Parsed("seconds", parse_seconds)
 DURATION = Parsed("duration", parse_duration_ms)
 TIME = Parsed("time", parse_time_ms)
 QUEUE = Parsed("queue", parse_queue)
 PAIR = Parsed("pair", parse_pair)
+RETRY_POLICY = Parsed("retry policy", parse_retry_policy)

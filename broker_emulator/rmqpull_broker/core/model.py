@@ -88,8 +88,24 @@ class TopicConfig:
 
 
 @dataclass(frozen=True)
+class ExponentialBackoff:
+    """Delays that grow by a factor, in milliseconds."""
+
+    initial_ms: int
+    max_ms: int
+    multiplier: float
+
+
+@dataclass(frozen=True)
+class CustomizedBackoff:
+    """One delay for each further attempt, in milliseconds. The last one counts for all attempts after it."""
+
+    next_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class GroupConfig:
-    """A subscription group (rules 3.9.4)."""
+    """A subscription group (rules 3.9.4). Without a retry policy of its own it has Apache's default."""
 
     name: str
     consume_enable: bool = True
@@ -98,6 +114,7 @@ class GroupConfig:
     retry_queue_nums: int = 1
     retry_max_times: int = 16
     notify_consumer_ids_changed_enable: bool = True
+    retry_policy: ExponentialBackoff | CustomizedBackoff | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
 
 _S = TypeVar("_S", bound="Settings")
-_KINDS = {"str": str, "int": int, "bool": bool, "Mapping[str, str]": dict}
+_KINDS = {"str": str, "int": int, "bool": bool, "Mapping[str, str]": dict, "Mapping[str, Any]": dict}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class GroupSettings(Settings):
     notify_consumer_ids_changed_enable: bool = True
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
-    group_retry_policy: Mapping[str, str] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    group_retry_policy: Mapping[str, Any] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -11,7 +11,8 @@ from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected, flags
 from rmqpull_broker.cli.output import show, show_fields, show_json, show_table
 from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_client_row, make_progress_row
-from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
+from rmqpull_broker.cli.values import QUEUE, RETRY_POLICY, TIME, QueueName, RetryPolicy, format_duration
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("group", "clients", "lag", "inFlight", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
@@ -36,6 +37,13 @@ _config_options = flags(
     click.option("--retry-queues", type=int, metavar="N", help="Number of queues of its retry topic."),
     click.option(
         "--retry-max-times", type=int, metavar="N", help="Deliveries of a message before it becomes a dead letter."
+    ),
+    click.option(
+        "--retry-policy",
+        type=RETRY_POLICY,
+        metavar="POLICY",
+        help="Delays before further attempts, as push consumers for gRPC make them: 10s,30s,1m; or "
+        "exponential:FIRST:LONGEST:FACTOR, such as exponential:5s:2h:2; or default.",
     ),
     click.option("--notify/--no-notify", default=None, help="Whether members learn that others join or leave."),
 )
@@ -78,6 +86,7 @@ def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, co
         retry_queue_nums=config["retry_queues"],
         retry_max_times=config["retry_max_times"],
         notify_consumer_ids_changed_enable=config["notify"],
+        retry_policy=None if config["retry_policy"] is None else _make_retry_policy(config["retry_policy"]),
     )
     response = connection.admin("PutGroup", request)
     if as_json:
@@ -209,4 +218,28 @@ def _row(group: rpc.Group) -> dict[str, Any]:
         "retryQueues": group.retry_queue_nums,
         "retryMaxTimes": group.retry_max_times,
         "notify": group.notify_consumer_ids_changed_enable,
+        "retryPolicy": _show_retry_policy(group.retry_policy),
     }
+
+
+def _make_retry_policy(policy: RetryPolicy) -> v2.RetryPolicy:
+    made = v2.RetryPolicy()
+    if policy.multiplier:
+        first_ms, longest_ms = policy.delays_ms
+        made.exponential_backoff.initial.FromMilliseconds(first_ms)
+        made.exponential_backoff.max.FromMilliseconds(longest_ms)
+        made.exponential_backoff.multiplier = policy.multiplier
+    for delay_ms in () if policy.multiplier else policy.delays_ms:
+        made.customized_backoff.next.add().FromMilliseconds(delay_ms)
+    return made
+
+
+def _show_retry_policy(policy: v2.RetryPolicy) -> str:
+    """Shows a policy as the option takes it."""
+    if policy.HasField("exponential_backoff"):
+        own = policy.exponential_backoff
+        times = (format_duration(time.ToMilliseconds()) for time in (own.initial, own.max))
+        return ":".join(["exponential", *times, f"{own.multiplier:g}"])
+    if policy.HasField("customized_backoff"):
+        return ",".join(format_duration(delay.ToMilliseconds()) for delay in policy.customized_backoff.next)
+    return "default"

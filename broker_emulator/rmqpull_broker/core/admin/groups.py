@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound
-from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.model import CustomizedBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut, OffsetsCommitted
 from rmqpull_broker.core.state.names import check_group_name, is_creatable_group, is_system_group
 
 RETRY_QUEUES_MAX = 1024
+RETRY_DELAYS_MAX = 100
+RETRY_DELAY_MS_MAX = 30 * 86_400_000
+"""The delays of a group's retry policy: how many, and the longest."""
+MULTIPLIER_MAX = 1_000
 
 
 def ensure_group(draft: Draft, name: str) -> GroupConfig:
@@ -47,8 +51,34 @@ def put_group(draft: Draft, group: GroupConfig) -> None:
         raise BadRequest(f"group {group.name} needs 0 to {RETRY_QUEUES_MAX} retry queues, got {group.retry_queue_nums}")
     if group.retry_max_times < -1:
         raise BadRequest(f"group {group.name} has retryMaxTimes {group.retry_max_times}: expected -1 or more")
+    _check_retry_policy(group)
     if draft.find_group(group.name) != group:
         draft.add(GroupPut(group))
+
+
+def _check_retry_policy(group: GroupConfig) -> None:
+    policy = group.retry_policy
+    if isinstance(policy, CustomizedBackoff):
+        if not 1 <= len(policy.next_ms) <= RETRY_DELAYS_MAX:
+            raise BadRequest(
+                f"the retry policy of group {group.name} has {len(policy.next_ms)} delays: expected 1 to "
+                f"{RETRY_DELAYS_MAX}"
+            )
+        times = policy.next_ms
+    elif policy is not None:
+        times = (policy.initial_ms, policy.max_ms)
+        if not 0 < policy.multiplier <= MULTIPLIER_MAX:
+            raise BadRequest(
+                f"the retry policy of group {group.name} has the multiplier {policy.multiplier:g}: expected a number "
+                f"above 0 and up to {MULTIPLIER_MAX}"
+            )
+    else:
+        return
+    if not all(0 <= time_ms <= RETRY_DELAY_MS_MAX for time_ms in times):
+        raise BadRequest(
+            f"the retry policy of group {group.name} has a delay of {max(times, key=abs)} ms: expected 0 to "
+            f"{RETRY_DELAY_MS_MAX}"
+        )
 
 
 def delete_group(draft: Draft, name: str) -> None:

@@ -7,44 +7,35 @@ from dataclasses import dataclass
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumeType
 from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
-from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 
 RECEIVE_BATCH_SIZE = 32
 LONG_POLLING_TIMEOUT_MS = 20_000
 PRODUCER_ATTEMPTS_MAX = 3
+PRODUCER_BACKOFF = ExponentialBackoff(10, 1_000, 2.0)
 RETRY_DELAYS_MS: tuple[int, ...] = tuple(
     1000 * seconds for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
 )
 """Apache's CustomizedRetryPolicy: the delay before each further attempt. The last delay counts for all attempts after
 it."""
 
+DEFAULT_RETRY_POLICY = CustomizedBackoff(RETRY_DELAYS_MS)
 _FIRST_REDELIVERY = 2
 """The broker's own redeliveries leave out the first delays (rules 5.13)."""
-
-
-@dataclass(frozen=True)
-class ExponentialBackoff:
-    """Delays that grow by a factor, in milliseconds. The Java and Node producers require it (rules 5.7.2)."""
-
-    initial_ms: int
-    max_ms: int
-    multiplier: float
-
-
-@dataclass(frozen=True)
-class CustomizedBackoff:
-    """One delay for each further attempt, in milliseconds."""
-
-    next_ms: tuple[int, ...]
+_GROWTHS_MAX = 64
+"""A delay that has grown so often is the longest one, unless it does not grow."""
 
 
 @dataclass(frozen=True)
 class PublishingSettings:
-    """The settings of a producer. A maximum body size of 0 would forbid every message."""
+    """The settings of a producer. A maximum body size of 0 would forbid every message.
+
+    The producers for Java and Node require an exponential back-off (rules 5.7.2).
+    """
 
     max_body_size: int
     max_attempts: int = PRODUCER_ATTEMPTS_MAX
-    backoff: ExponentialBackoff = ExponentialBackoff(10, 1_000, 2.0)
+    backoff: ExponentialBackoff = PRODUCER_BACKOFF
     validate_message_type: bool = True
 
 
@@ -54,20 +45,27 @@ class SubscriptionSettings:
 
     max_attempts: int
     fifo: bool
-    backoff: CustomizedBackoff = CustomizedBackoff(RETRY_DELAYS_MS)
+    backoff: ExponentialBackoff | CustomizedBackoff = DEFAULT_RETRY_POLICY
     receive_batch_size: int = RECEIVE_BATCH_SIZE
     long_polling_timeout_ms: int = LONG_POLLING_TIMEOUT_MS
 
 
-def find_redelivery_delay_ms(reconsume_times: int) -> int:
+def find_redelivery_delay_ms(group: GroupConfig, reconsume_times: int) -> int:
     """Returns after how long the broker itself delivers a message again that was retried so often (rules 5.13)."""
-    return RETRY_DELAYS_MS[min(max(0, reconsume_times) + _FIRST_REDELIVERY, len(RETRY_DELAYS_MS) - 1)]
+    policy, times = group.retry_policy or DEFAULT_RETRY_POLICY, max(0, reconsume_times)
+    if isinstance(policy, CustomizedBackoff):
+        return policy.next_ms[min(times + _FIRST_REDELIVERY, len(policy.next_ms) - 1)]
+    delay_ms: float = policy.initial_ms
+    for _ in range(min(times, _GROWTHS_MAX)):
+        delay_ms = min(delay_ms * policy.multiplier, policy.max_ms)
+    return int(min(delay_ms, policy.max_ms))
 
 
 def make_subscription_settings(group: GroupConfig) -> SubscriptionSettings:
     """Returns the settings for the members of a group. The first delivery counts as an attempt."""
     attempts = min(group.retry_max_times, RECONSUME_TIMES_MAX) + 1
-    return SubscriptionSettings(max_attempts=attempts, fifo=group.consume_message_orderly)
+    policy = group.retry_policy or DEFAULT_RETRY_POLICY
+    return SubscriptionSettings(max_attempts=attempts, fifo=group.consume_message_orderly, backoff=policy)
 
 
 CONSUME_TYPES = {

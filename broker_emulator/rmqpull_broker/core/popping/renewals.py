@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rmqpull_broker.core.clients.settings import find_redelivery_delay_ms
+from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.popping.receipts import Receipt
 
 FIRST_INVISIBLE_MS = 60_000
@@ -81,13 +82,13 @@ class Step(NamedTuple):
     is_last: bool
 
 
-def plan_step(renewal: Renewal, now_ms: int) -> Step | None:
-    """Returns what to do with a receipt that is due; None to forget it."""
+def plan_step(renewal: Renewal, group: GroupConfig, now_ms: int) -> Step | None:
+    """Returns what to do with a receipt of a group that is due; None to forget it."""
     if renewal.failures >= TRIES_MAX or renewal.receipt.is_expired(now_ms):
         return None
     if now_ms - renewal.popped_ms < RENEWED_MS_MAX:
         return Step(INVISIBLE_MS[min(renewal.count, len(INVISIBLE_MS) - 1)], is_last=False)
-    return Step(find_redelivery_delay_ms(renewal.reconsume_times), is_last=True)
+    return Step(find_redelivery_delay_ms(group, renewal.reconsume_times), is_last=True)
 
 
 class Renewals:

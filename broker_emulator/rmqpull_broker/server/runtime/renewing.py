@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.popping.receipts import Delivered, Receipt
 from rmqpull_broker.core.popping.renewals import (
     CHECK_INTERVAL_MS,
@@ -34,11 +35,19 @@ ChangeInvisibleTimes = Callable[[Sequence[Delivered], int], Awaitable[list[Recei
 class Renewing:
     """Keeps the receipts of clients that asked for it, and renews them. All methods belong to the event loop.
 
-    Arguments: the way to change invisible times; the clock; whether a client is still a member of its group.
+    Arguments: the way to change invisible times; the clock; whether a client is still a member of its group; how to
+    find a group.
     """
 
-    def __init__(self, change: ChangeInvisibleTimes, clock: Clock, is_member: Callable[[Holder], bool]) -> None:
+    def __init__(
+        self,
+        change: ChangeInvisibleTimes,
+        clock: Clock,
+        is_member: Callable[[Holder], bool],
+        find_group: Callable[[str], GroupConfig | None],
+    ) -> None:
         self._change_times = change
+        self._find_group = find_group
         self._clock = clock
         self._is_member = is_member
         self._renewals = Renewals()
@@ -114,7 +123,8 @@ class Renewing:
     async def _renew_due(self, due: Sequence[Renewal], now_ms: int) -> None:
         by_step: dict[Step, list[Renewal]] = {}
         for renewal in due:
-            step = plan_step(renewal, now_ms)
+            name = renewal.holder.group
+            step = plan_step(renewal, self._find_group(name) or GroupConfig(name), now_ms)
             if step is None:
                 _logger.info("a message of %s is not renewed any more: %s", renewal.holder.client_id, renewal.receipt)
                 self._renewals.forget(renewal)

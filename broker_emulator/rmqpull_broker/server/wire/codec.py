@@ -19,6 +19,8 @@ from rmqpull_broker.core.model import (
     PERM_READ,
     PERM_WRITE,
     BodyEncoding,
+    CustomizedBackoff,
+    ExponentialBackoff,
     Message,
     MessageQueue,
     StoredMessage,
@@ -102,6 +104,29 @@ def milliseconds_from(timestamp: Timestamp) -> int:
 def expression_type_from(expression: v2.FilterExpression) -> str:
     """Reads the type of an expression; unspecified means TAG."""
     return SQL92 if expression.type == v2.FilterType.SQL else TAG
+
+
+def retry_policy_to(backoff: ExponentialBackoff | CustomizedBackoff) -> v2.RetryPolicy:
+    """Makes a retry policy, without a number of attempts."""
+    policy = v2.RetryPolicy()
+    if isinstance(backoff, ExponentialBackoff):
+        policy.exponential_backoff.initial.FromMilliseconds(backoff.initial_ms)
+        policy.exponential_backoff.max.FromMilliseconds(backoff.max_ms)
+        policy.exponential_backoff.multiplier = backoff.multiplier
+    else:
+        for delay_ms in backoff.next_ms:
+            policy.customized_backoff.next.add().FromMilliseconds(delay_ms)
+    return policy
+
+
+def retry_policy_from(policy: v2.RetryPolicy) -> ExponentialBackoff | CustomizedBackoff | None:
+    """Reads a retry policy; None for one without a strategy, which stands for the default."""
+    if policy.HasField("exponential_backoff"):
+        own = policy.exponential_backoff
+        return ExponentialBackoff(own.initial.ToMilliseconds(), own.max.ToMilliseconds(), own.multiplier)
+    if policy.HasField("customized_backoff"):
+        return CustomizedBackoff(tuple(delay.ToMilliseconds() for delay in policy.customized_backoff.next))
+    return None
 
 
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.model import (
+    CustomizedBackoff,
+    ExponentialBackoff,
+    GroupConfig,
+    MessageQueue,
+    TopicConfig,
+    TopicType,
+)
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     CommitRecord,
@@ -53,6 +60,22 @@ def _topic_to_json(fact: TopicPut) -> dict[str, Any]:
 
 def _topic_from_json(form: dict[str, Any]) -> TopicPut:
     return TopicPut(TopicConfig(**{**form, "topic_type": TopicType(form["topic_type"])}))
+
+
+def _group_to_json(fact: GroupPut) -> dict[str, Any]:
+    """A group without a retry policy of its own is written as before there were any."""
+    return {name: value for name, value in asdict(fact.group).items() if value is not None}
+
+
+def _group_from_json(form: dict[str, Any]) -> GroupPut:
+    policy = form.get("retry_policy")
+    if policy is None:
+        return GroupPut(GroupConfig(**form))
+    if "next_ms" in policy:
+        backoff: CustomizedBackoff | ExponentialBackoff = CustomizedBackoff(tuple(policy["next_ms"]))
+    else:
+        backoff = ExponentialBackoff(**policy)
+    return GroupPut(GroupConfig(**{**form, "retry_policy": backoff}))
 
 
 def _offsets_from_json(form: Any) -> tuple[tuple[MessageQueue, int], ...]:
@@ -119,7 +142,7 @@ def _commit_from_json(form: Any) -> StagesCommitted:
 
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
-    Codec(2, GroupPut, lambda f: asdict(f.group), lambda j: GroupPut(GroupConfig(**j))),
+    Codec(2, GroupPut, _group_to_json, _group_from_json),
     # 3 and 4 are messages, 19 is StillDelayed; ``record`` encodes them.
     Codec(
         5,

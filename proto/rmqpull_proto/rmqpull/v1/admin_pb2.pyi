@@ -163,7 +163,7 @@ class DeleteTopicResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class Group(_message.Message):
-    __slots__ = ("name", "consume_enable", "consume_broadcast_enable", "consume_message_orderly", "retry_queue_nums", "retry_max_times", "notify_consumer_ids_changed_enable")
+    __slots__ = ("name", "consume_enable", "consume_broadcast_enable", "consume_message_orderly", "retry_queue_nums", "retry_max_times", "notify_consumer_ids_changed_enable", "retry_policy")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONSUME_ENABLE_FIELD_NUMBER: _ClassVar[int]
     CONSUME_BROADCAST_ENABLE_FIELD_NUMBER: _ClassVar[int]
@@ -171,6 +171,7 @@ class Group(_message.Message):
     RETRY_QUEUE_NUMS_FIELD_NUMBER: _ClassVar[int]
     RETRY_MAX_TIMES_FIELD_NUMBER: _ClassVar[int]
     NOTIFY_CONSUMER_IDS_CHANGED_ENABLE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_POLICY_FIELD_NUMBER: _ClassVar[int]
     name: str
     consume_enable: bool
     consume_broadcast_enable: bool
@@ -178,10 +179,11 @@ class Group(_message.Message):
     retry_queue_nums: int
     retry_max_times: int
     notify_consumer_ids_changed_enable: bool
-    def __init__(self, name: _Optional[str] = ..., consume_enable: _Optional[bool] = ..., consume_broadcast_enable: _Optional[bool] = ..., consume_message_orderly: _Optional[bool] = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: _Optional[bool] = ...) -> None: ...
+    retry_policy: _definition_pb2.RetryPolicy
+    def __init__(self, name: _Optional[str] = ..., consume_enable: _Optional[bool] = ..., consume_broadcast_enable: _Optional[bool] = ..., consume_message_orderly: _Optional[bool] = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: _Optional[bool] = ..., retry_policy: _Optional[_Union[_definition_pb2.RetryPolicy, _Mapping]] = ...) -> None: ...
 
 class PutGroupRequest(_message.Message):
-    __slots__ = ("name", "mode", "consume_enable", "consume_broadcast_enable", "consume_message_orderly", "retry_queue_nums", "retry_max_times", "notify_consumer_ids_changed_enable")
+    __slots__ = ("name", "mode", "consume_enable", "consume_broadcast_enable", "consume_message_orderly", "retry_queue_nums", "retry_max_times", "notify_consumer_ids_changed_enable", "retry_policy")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     CONSUME_ENABLE_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +192,7 @@ class PutGroupRequest(_message.Message):
     RETRY_QUEUE_NUMS_FIELD_NUMBER: _ClassVar[int]
     RETRY_MAX_TIMES_FIELD_NUMBER: _ClassVar[int]
     NOTIFY_CONSUMER_IDS_CHANGED_ENABLE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_POLICY_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: PutMode
     consume_enable: bool
@@ -198,7 +201,8 @@ class PutGroupRequest(_message.Message):
     retry_queue_nums: int
     retry_max_times: int
     notify_consumer_ids_changed_enable: bool
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[PutMode, str]] = ..., consume_enable: _Optional[bool] = ..., consume_broadcast_enable: _Optional[bool] = ..., consume_message_orderly: _Optional[bool] = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: _Optional[bool] = ...) -> None: ...
+    retry_policy: _definition_pb2.RetryPolicy
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[PutMode, str]] = ..., consume_enable: _Optional[bool] = ..., consume_broadcast_enable: _Optional[bool] = ..., consume_message_orderly: _Optional[bool] = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: _Optional[bool] = ..., retry_policy: _Optional[_Union[_definition_pb2.RetryPolicy, _Mapping]] = ...) -> None: ...
 
 class PutGroupResponse(_message.Message):
     __slots__ = ("status", "group", "created")

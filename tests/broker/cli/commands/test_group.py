@@ -43,6 +43,20 @@ def test_a_group_is_created_once_and_only_given_fields_are_changed(run: RunComma
     assert run_json("group", "update", "new", "--no-consume", "--create")["consume"] is False
 
 
+@pytest.mark.parametrize("policy", ["exponential:5s:2h:2", "exponential:500ms:1m:1.5", "10s,30s,1m", "default"])
+def test_a_group_has_a_retry_policy(run_json: RunJson, policy: str) -> None:
+    run_json("group", "create", "g", "--retry-policy", "1s")
+    assert run_json("group", "update", "g", "--retry-policy", policy)["retryPolicy"] == policy
+    assert run_json("group", "update", "g", "--retry-max-times", "3")["retryPolicy"] == policy
+
+
+@pytest.mark.parametrize("policy", ["exponential:5s", "exponential:5s:1m:x", "soon", "exponential:5s:1m:0"])
+def test_a_bad_retry_policy_is_refused(run: RunCommand, policy: str) -> None:
+    result = run("group", "create", "g", "--retry-policy", policy)
+    assert result.exit_code != 0
+    assert "retry" in result.output
+
+
 def test_the_switches_of_the_remoting_protocol_are_set(run_json: RunJson) -> None:
     group = run_json("group", "create", "g", "--no-broadcast", "--no-notify")
     assert (group["broadcast"], group["notify"]) == (False, False)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.popping import renewals as limits
 from rmqpull_broker.core.popping.receipts import Receipt, TopicKind
 from rmqpull_broker.core.popping.renewals import CHECK_INTERVAL_MS, Holder, Renewal, Renewals, Step, plan_step
@@ -35,7 +36,7 @@ def run_checks(renewals: Renewals) -> list[tuple[int, int, bool]]:
     while len(renewals):
         now_ms += CHECK_INTERVAL_MS
         for each in renewals.list_due(now_ms, 10):
-            step = plan_step(each, now_ms)
+            step = plan_step(each, GroupConfig("readers"), now_ms)
             assert step is not None
             steps.append(((now_ms - POPPED_MS) // SECOND, step.invisible_ms // SECOND, step.is_last))
             renewals.renew(each, each.receipt._replace(pop_time_ms=now_ms, invisible_ms=step.invisible_ms))
@@ -78,7 +79,7 @@ def test_a_receipt_is_forgotten_after_three_failures_or_when_its_time_is_over(
     now_ms: int, failures: int, step: Step | None
 ) -> None:
     renewal = Renewal(ANN, "id-0", "orders", receipt(), 0, POPPED_MS, failures=failures)
-    assert plan_step(renewal, now_ms) == step
+    assert plan_step(renewal, GroupConfig("readers"), now_ms) == step
 
 
 def test_a_receipt_is_due_when_ten_seconds_are_left_and_once() -> None:

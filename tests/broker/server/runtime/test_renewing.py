@@ -31,7 +31,7 @@ class Renewer:
         self.failures = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.renewing = Renewing(self.change, self.clock, self.members.__contains__)
+        self.renewing = Renewing(self.change, self.clock, self.members.__contains__, lambda name: None)
 
     async def change(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
         now_ms = self.clock.wall_ms()

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import (
+    CustomizedBackoff,
+    ExponentialBackoff,
+    GroupConfig,
+    Message,
+    MessageQueue,
+    StoredMessage,
+)
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     ColumnsStored,
@@ -42,9 +49,14 @@ from rmqpull_broker.store.log.small_facts import BY_FACT
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ROWS = st.lists(st.from_type(StoredMessage), min_size=1, max_size=3)
+RETRY_POLICIES = (
+    st.none()
+    | st.builds(ExponentialBackoff, multiplier=st.floats(allow_nan=False, allow_infinity=False))
+    | st.from_type(CustomizedBackoff)
+)
 FACTS = st.one_of(
     st.from_type(TopicPut),
-    st.from_type(GroupPut),
+    st.builds(GroupPut, st.builds(GroupConfig, retry_policy=RETRY_POLICIES)),
     st.from_type(GroupDeleted),
     st.from_type(TopicDeleted),
     st.from_type(OffsetsReset),

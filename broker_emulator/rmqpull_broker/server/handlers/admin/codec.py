@@ -10,7 +10,7 @@ from rmqpull_broker.core.popping.in_flight import ListedMessage
 from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.runtime.faults import Faults
-from rmqpull_broker.server.wire.codec import column_queue_to
+from rmqpull_broker.server.wire.codec import column_queue_to, retry_policy_to
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _INT64_MAX = (1 << 63) - 1
@@ -49,6 +49,7 @@ def group_to(group: GroupConfig) -> rpc.Group:
         retry_queue_nums=group.retry_queue_nums,
         retry_max_times=group.retry_max_times,
         notify_consumer_ids_changed_enable=group.notify_consumer_ids_changed_enable,
+        retry_policy=None if group.retry_policy is None else retry_policy_to(group.retry_policy),
     )
 
 

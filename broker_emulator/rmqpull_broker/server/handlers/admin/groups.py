@@ -14,6 +14,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, in_flight_to, progress_to
 from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.codec import retry_policy_from
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
@@ -33,6 +34,8 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
     A field that the request leaves out keeps its value; a new group gets RocketMQ's default.
     """
     given = {name: getattr(request, name) for name in _FIELDS if request.HasField(name)}
+    if request.HasField("retry_policy"):
+        given["retry_policy"] = retry_policy_from(request.retry_policy)
 
     def put(draft: Draft) -> tuple[GroupConfig, bool]:
         existing = draft.require_group(request.name) if request.mode == rpc.UPDATE else draft.find_group(request.name)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rmqpull_broker.core.admin import groups
-from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.admin_bodies import GroupSettings, read_settings, write_settings_table
@@ -44,7 +46,36 @@ def _make_group(settings: GroupSettings) -> GroupConfig:
         settings.retry_queue_nums,
         settings.retry_max_times,
         settings.notify_consumer_ids_changed_enable,
+        read_retry_policy(settings.group_retry_policy),
     )
+
+
+def read_retry_policy(policy: Mapping[str, Any]) -> ExponentialBackoff | CustomizedBackoff | None:
+    """Reads Apache's GroupRetryPolicy; None for its default. Raises BadRequest."""
+    kind = str(policy.get("type", "CUSTOMIZED"))
+    own = policy.get(f"{kind.lower()}RetryPolicy")
+    try:
+        if kind == "EXPONENTIAL":
+            given = {**_EXPONENTIAL, **(own or {})}
+            return ExponentialBackoff(int(given["initial"]), int(given["max"]), float(given["multiplier"]))
+        return None if own is None else CustomizedBackoff(tuple(map(int, own["next"])))
+    except (TypeError, ValueError, KeyError, OverflowError):
+        raise BadRequest(f"groupRetryPolicy cannot be read: {str(policy)[:200]}") from None
+
+
+_EXPONENTIAL = {"initial": 5_000, "max": 7_200_000, "multiplier": 2}
+"""The defaults of Apache's ExponentialRetryPolicy."""
+
+
+def write_retry_policy(policy: ExponentialBackoff | CustomizedBackoff | None) -> dict[str, Any]:
+    """Writes a policy as Apache's GroupRetryPolicy."""
+    if policy is None:
+        return {"type": "CUSTOMIZED"}
+    if isinstance(policy, CustomizedBackoff):
+        return {"customizedRetryPolicy": {"next": list(policy.next_ms)}, "type": "CUSTOMIZED"}
+    multiplier = int(policy.multiplier) if policy.multiplier == int(policy.multiplier) else policy.multiplier
+    own = {"initial": policy.initial_ms, "max": policy.max_ms, "multiplier": multiplier}
+    return {"exponentialRetryPolicy": own, "type": "EXPONENTIAL"}
 
 
 def describe_group(group: GroupConfig) -> GroupSettings:
@@ -57,6 +88,7 @@ def describe_group(group: GroupConfig) -> GroupSettings:
         retry_queue_nums=group.retry_queue_nums,
         retry_max_times=group.retry_max_times,
         notify_consumer_ids_changed_enable=group.notify_consumer_ids_changed_enable,
+        group_retry_policy=write_retry_policy(group.retry_policy),
     )
 
 

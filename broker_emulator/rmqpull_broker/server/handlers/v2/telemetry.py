@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Iterable
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData
 from rmqpull_broker.core.clients.settings import (
     ClientProfile,
-    CustomizedBackoff,
-    ExponentialBackoff,
     PublishingSettings,
     SubscriptionSettings,
     find_consume_type,
@@ -29,11 +27,11 @@ from rmqpull_broker.core.errors import (
     TooManyRequests,
 )
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
-from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import name_from
+from rmqpull_broker.server.wire.codec import name_from, retry_policy_to
 from rmqpull_broker.server.wire.limits import CLIENT_PROPERTIES_MAX, SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -177,13 +175,5 @@ def _set_subscription(response: v2.Settings, subscription: SubscriptionSettings)
 
 
 def _set_backoff(response: v2.Settings, max_attempts: int, backoff: ExponentialBackoff | CustomizedBackoff) -> None:
-    policy = response.backoff_policy
-    policy.Clear()
-    policy.max_attempts = max_attempts
-    if isinstance(backoff, ExponentialBackoff):
-        policy.exponential_backoff.initial.FromMilliseconds(backoff.initial_ms)
-        policy.exponential_backoff.max.FromMilliseconds(backoff.max_ms)
-        policy.exponential_backoff.multiplier = backoff.multiplier
-    else:
-        for delay_ms in backoff.next_ms:
-            policy.customized_backoff.next.add().FromMilliseconds(delay_ms)
+    response.backoff_policy.CopyFrom(retry_policy_to(backoff))
+    response.backoff_policy.max_attempts = max_attempts

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from processes.apache.calls import CallRefused, Calls
+from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -34,6 +35,51 @@ def test_a_group_is_created_and_changed(broker: RunningBroker) -> None:
     assert settings["groupRetryPolicy"] == {"type": "CUSTOMIZED"}
     listed = read_json(Calls().call(broker.remoting_addresses[0], RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
     assert listed["subscriptionGroupTable"] == {"readers": settings}
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "strategy"),
+    [
+        (
+            {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 1000, "max": 8000, "multiplier": 3}},
+            None,
+            ExponentialBackoff(1_000, 8_000, 3.0),
+        ),
+        (
+            {"type": "EXPONENTIAL"},
+            {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 5000, "max": 7_200_000, "multiplier": 2}},
+            ExponentialBackoff(5_000, 7_200_000, 2.0),
+        ),
+        (
+            {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 5000]}},
+            None,
+            CustomizedBackoff((1_000, 5_000)),
+        ),
+        ({"type": "CUSTOMIZED"}, None, None),
+    ],
+)
+def test_a_group_has_a_retry_policy(broker: RunningBroker, given: object, shown: object, strategy: object) -> None:
+    put(broker, groupName="readers", groupRetryPolicy=given)
+    body = Calls().call(broker.remoting_addresses[0], RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "readers"})
+    assert read_json(body.body)["groupRetryPolicy"] == (shown or given)
+    assert broker.look(lambda state: state.groups["readers"].retry_policy) == strategy
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": "soon"}},
+        {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": -1}},
+        {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"multiplier": 0}},
+        {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": []}},
+        {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1] * 101}},
+        {"type": "CUSTOMIZED", "customizedRetryPolicy": [1]},
+    ],
+)
+def test_a_bad_retry_policy_is_refused(broker: RunningBroker, policy: object) -> None:
+    with pytest.raises(CallRefused, match=r"retry ?policy|groupRetryPolicy"):
+        put(broker, groupName="readers", groupRetryPolicy=policy)
+    assert broker.look(lambda state: "readers" not in state.groups)
 
 
 def test_several_groups_are_created_at_once(broker: RunningBroker) -> None:
