@@ -97,7 +97,7 @@ def test_system_topics_are_those_of_the_page() -> None:
 def test_a_new_group_is_as_the_page_says() -> None:
     cells = list(chain.from_iterable(table("3.9.4", "field")))
     told = dict(zip(cells[::2], cells[1::2], strict=True))
-    config = vars(GroupConfig("readers"))
+    config = {name: value for name, value in vars(GroupConfig("readers")).items() if name != "retry_policy"}
     made = {re.sub("_(.)", lambda it: it[1].upper(), name): value for name, value in config.items() if name != "name"}
     ids_of_brokers = {"brokerId": "0", "whichBrokerWhenConsumeSlowly": "1"}
     assert told == {name: str(value).lower() for name, value in made.items()} | ids_of_brokers
