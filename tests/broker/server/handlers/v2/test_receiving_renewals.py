@@ -46,7 +46,6 @@ def test_a_renewed_message_has_a_minute_whatever_the_consumer_asks_for(invisible
 
 
 @pytest.mark.proves("Renewal of deliveries (`auto_renew`)")
-@pytest.mark.proves("Messages of consumers that let the server renew their receipts (`auto_renew`), after 60 s")
 @pytest.mark.parametrize("in_order", [False, True])
 def test_a_message_belongs_to_its_consumer_as_long_as_it_works(in_order: bool) -> None:
     async def story(broker: PopHarness) -> None:
