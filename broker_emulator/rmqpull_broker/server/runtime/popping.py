@@ -37,6 +37,10 @@ from rmqpull_broker.server.runtime.stats import Stats
 RELEASED_AFTER_MS = 1_000
 """After so long, messages come again that were on their way to a caller that has left (rules 5.12)."""
 
+ENDS_EARLY_MS = 50
+"""A pop that waits for its caller ends so long before the caller's time is over, as in 5.3.3: what it finds at its end
+still reaches the caller."""
+
 NOTHING = PopResult(0, 0, 0)
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from rmqpull_broker.core.popping.request import ALL_QUEUES, InitMode, PoppedPart
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import name_pop_retry_topic
-from rmqpull_broker.server.runtime.popping import NOTHING
+from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS, NOTHING
 from rmqpull_broker.server.runtime.remoting_calls import NO_REMARK, Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.service import Caller
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -46,8 +46,6 @@ from rmqpull_proto.remoting.pop_infos import (
 )
 from rmqpull_proto.remoting.properties import POP_CHECK
 
-_EARLY_MS = 50
-"""A pop that waits ends so long before its time is over."""
 _RETRY_FIRST_OF, _PERCENT = 5, 100
 _FOUND, _NOT_FOUND = "FOUND", "NO_MESSAGE_IN_QUEUE"
 _NO_POP = PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
@@ -80,7 +78,7 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
     )
     code, poll_ms = ResponseCode.POLLING_TIMEOUT, 0
     if header.poll_time > 0 and header.max_msg_nums:
-        poll_ms = max(0, born_ms + header.poll_time - _EARLY_MS - broker.clock_ms())
+        poll_ms = max(0, born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms())
     try:
         with call.peer.ending_with_connection():
             result = await broker.popping.pop(request, poll_ms)
@@ -278,7 +276,7 @@ async def notify(service: RemotingService, call: RemotingCall) -> RemotingComman
     group, is_full = header.consumer_group, False
     queues = [queue for part in _list_queues(service, call, group, topic, header.queue_id) for queue in part]
     has_messages = _has_messages(service, header, queues)
-    wait_ms = born_ms + header.poll_time - _EARLY_MS - broker.clock_ms() if header.poll_time > 0 else 0
+    wait_ms = born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms() if header.poll_time > 0 else 0
     if not has_messages and wait_ms > 0:
         caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
         try:

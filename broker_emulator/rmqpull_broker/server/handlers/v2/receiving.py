@@ -36,6 +36,7 @@ from rmqpull_broker.core.popping.receipts import Delivered, Receipt
 from rmqpull_broker.core.popping.renewals import FIRST_INVISIBLE_MS, Holder
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest, PopResult
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_from
 from rmqpull_broker.server.wire.status import OK, make_status
@@ -74,7 +75,7 @@ async def receive_message(
     try:
         try:
             pop, group, poll_ms = await _pop_from(service, request, caller)
-            result = await service.popping.pop(pop, poll_ms)
+            result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS)
             delivered = await _drop_exhausted(service, group, list(_read(service, result)))
         except BrokerError as error:
             yield rpc.ReceiveMessageResponse(status=make_status(error))

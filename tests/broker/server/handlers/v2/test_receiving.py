@@ -13,6 +13,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.popping.receipts import parse_handle
 from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 
 # --- concurrent delivery ----------------------------------------------------------------------------------------------
@@ -219,6 +220,23 @@ def test_handles_expire_and_each_has_its_own_status() -> None:
         assert await broker.ack(old, young) == ["MULTIPLE_RESULTS", "INVALID_RECEIPT_HANDLE", "OK"]
         foreign = parse_handle(young)._replace(broker_name="elsewhere").handle
         assert await broker.ack(foreign) == ["BAD_REQUEST"] * 2
+
+    run_pops(story)
+
+
+def test_a_wait_ends_before_the_deadline_of_a_caller_that_waits_as_long_as_its_call_takes() -> None:
+    """What comes back meanwhile reaches the caller, whose deadline is its time to wait. It wakes no receive."""
+
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a")
+        await broker.receive()
+        await broker.advance(9_000)
+        waiting = await broker.wait(broker.receive())
+        await broker.advance(4_000)
+        assert not waiting.done()
+        await broker.advance(1_000 - ENDS_EARLY_MS)
+        assert waiting.done()
+        assert ((await waiting).bodies, (await waiting).attempts) == (["a"], [2])
 
     run_pops(story)
 
