@@ -6,9 +6,12 @@
 //! UNKNOWN) and the call send; a simple consumer has the options group, subscriptions, sql and awaitMs, and the calls receive
 //! and ack. The library has no push consumer, changes no invisible times, and recalls no messages.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::{stream, FutureExt, StreamExt, TryStreamExt};
 use rocketmq::conf::{ClientOption, ProducerOption, SimpleConsumerOption};
 use rocketmq::model::common::{FilterExpression, FilterType};
 use rocketmq::model::message::{AckMessageEntry, MessageBuilder, MessageView};
@@ -22,6 +25,7 @@ const AWAIT_MS: u64 = 5_000;
 /// The client's time to wait is the deadline of its call, too. The server leaves half of the request timeout of it.
 const ANSWERED_WITHIN_MS: u64 = 1_500;
 const VIEWS_MAX: usize = 20_000;
+const IN_FLIGHT_MAX: usize = 32;
 const TIME_IS_OVER: [&str; 2] = ["Timeout expired", "DeadlineExceeded"];
 
 type Outcome = Result<Value, String>;
@@ -52,24 +56,25 @@ async fn main() {
 async fn serve(name: String, mut calls: UnboundedReceiver<Value>) {
     let mut client: Option<Client> = None;
     while let Some(request) = calls.recv().await {
-        let outcome = match text(&request, "call").as_str() {
-            "start" => match start(&request).await {
-                Ok(started) => {
-                    client = Some(started);
-                    Ok(Value::Null)
-                }
-                Err(error) => Err(error),
-            },
-            "shutdown" => shut_down(client.take(), request["inBackground"] == json!(true)).await,
-            call => match client.as_mut() {
-                Some(one) => answer(one, call, &request).await,
-                None => Err(format!("There is no client {name}.")),
-            },
-        };
+        // The library panics on status codes that it does not know.
+        let outcome = AssertUnwindSafe(call(&mut client, &request)).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|panic| Err(format!("panic: {}", text_of(panic.as_ref()))));
         match outcome {
             Ok(result) => println!("{}", json!({"client": name, "result": result})),
             Err(error) => println!("{}", json!({"client": name, "error": error})),
         }
+    }
+}
+
+async fn call(client: &mut Option<Client>, request: &Value) -> Outcome {
+    match (text(request, "call").as_str(), client.as_mut()) {
+        ("start", _) => {
+            *client = Some(start(request).await?);
+            Ok(Value::Null)
+        }
+        ("shutdown", _) => shut_down(client.take(), request["inBackground"] == json!(true)).await,
+        (call, Some(one)) => answer(one, call, request).await,
+        (_, None) => Err(format!("There is no client {}.", text(request, "client"))),
     }
 }
 
@@ -141,13 +146,7 @@ async fn answer(client: &mut Client, call: &str, request: &Value) -> Outcome {
     match (client, call) {
         (Client::Producer(producer), "send") => match request["count"].as_u64() {
             None => send(producer, request, &text(request, "body")).await,
-            Some(count) => {
-                let mut sent = Vec::new();
-                for number in 0..count {
-                    sent.push(send(producer, request, &format!("body-{number}")).await?);
-                }
-                Ok(Value::Array(sent))
-            }
+            Some(count) => send_many(producer, request, count).await,
         },
         (Client::Simple(consumer, subscriptions, views), "receive") => {
             receive(consumer, subscriptions, views, request).await
@@ -179,8 +178,8 @@ async fn send(producer: &Producer, request: &Value, body: &str) -> Outcome {
     if let Some(group) = request["messageGroup"].as_str() {
         message = message.set_message_group(group);
     }
-    if let Some(at_ms) = request["deliveryMs"].as_i64() {
-        message = message.set_delivery_timestamp(at_ms / 1000);
+    if let Some(at_ms) = request["deliveryMs"].as_u64() {
+        message = message.set_delivery_timestamp(at_ms.div_ceil(1_000) as i64); // it takes whole seconds
     }
     let Some(end) = request["transaction"].as_str() else {
         let sent = producer.send(message.build().map_err(describe)?).await.map_err(describe)?;
@@ -195,6 +194,14 @@ async fn send(producer: &Producer, request: &Value, body: &str) -> Outcome {
         _ => (),
     }
     Ok(json!({"messageId": id}))
+}
+
+/// Sends messages with the bodies body-0, body-1, ...: some at a time, or one by one if their order matters.
+async fn send_many(producer: &Producer, request: &Value, count: u64) -> Outcome {
+    let in_order = request["messageGroup"].is_string() || request["transaction"].is_string();
+    let at_once = if in_order { 1 } else { IN_FLIGHT_MAX };
+    let sends = (0..count).map(|number| async move { send(producer, request, &format!("body-{number}")).await });
+    Ok(Value::Array(stream::iter(sends).buffered(at_once).try_collect().await?))
 }
 
 /// Receives from each of its topics until one of them has messages. The library fails when the time to wait is over before
@@ -243,6 +250,11 @@ fn show(view: &MessageView) -> Value {
 fn describe(error: rocketmq::error::ClientError) -> String {
     let text = format!("{error:?}");
     text.split("Stack backtrace").next().unwrap_or_default().trim().to_string()
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 fn text(request: &Value, name: &str) -> String {
