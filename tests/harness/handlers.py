@@ -51,7 +51,7 @@ class HandlerHarness:
         self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)
         self.clients = Clients(self.clock)
         self.renewing = Renewing(
-            self.popping.change_invisible_times,
+            self.popping,
             self.clock,
             lambda holder: self.clients.is_member(*holder),
             self.state.find_group,

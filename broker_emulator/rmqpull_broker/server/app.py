@@ -88,7 +88,7 @@ class BrokerServer:
         self._stage_keeper: StageKeeper | None = None
         self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
         self._renewing = Renewing(
-            self._popping.change_invisible_times,
+            self._popping,
             clock,
             lambda holder: self.clients.is_member(*holder),
             state.find_group,

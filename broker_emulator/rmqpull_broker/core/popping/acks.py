@@ -25,6 +25,15 @@ def check_invisible_time(invisible_ms: int, least_ms: int) -> int:
     return invisible_ms
 
 
+def is_in_flight(draft: Draft, message: Delivered) -> bool:
+    """Whether a message is still in flight by the delivery that its receipt names."""
+    group, queue, receipt = message
+    if receipt.is_ordered:
+        batch = _find_batch(draft, group, queue, receipt)
+        return batch is not None and receipt.queue_offset not in batch.acknowledged
+    return draft.is_in_flight(group, queue, receipt.queue_offset, receipt.pop_time_ms)
+
+
 def acknowledge(draft: Draft, message: Delivered) -> bool:
     """Ends the flight of a message. Returns False if it was not in flight, as after another acknowledgement."""
     group, queue, receipt = message

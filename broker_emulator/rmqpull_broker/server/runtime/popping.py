@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
+from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time, is_in_flight
 from rmqpull_broker.core.popping.order import find_block_end_ms
 from rmqpull_broker.core.popping.pop import Outlook, look_ahead, pop_messages
 from rmqpull_broker.core.popping.receipts import Delivered, Receipt
@@ -196,6 +196,10 @@ class Popping:
             if has_ended:
                 self._metrics.acknowledged[message.group, message.queue.topic] += 1
         return ended
+
+    def is_in_flight(self, message: Delivered) -> bool:
+        """Whether a message is still in flight by the delivery that its receipt names."""
+        return is_in_flight(Draft(self._state), message)
 
     async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
         """Makes messages come again so long from now. Returns their new receipts. Raises ServiceNotAvailable."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import GroupConfig
@@ -28,25 +29,31 @@ CHANGES_MAX = 1_000
 _logger = logging.getLogger(__name__)
 
 
-ChangeInvisibleTimes = Callable[[Sequence[Delivered], int], Awaitable[list[Receipt]]]
-"""Makes messages come again after some milliseconds, and returns their new receipts. Raises BrokerError."""
+class Pops(Protocol):
+    """What renewing needs of pops."""
+
+    def is_in_flight(self, message: Delivered) -> bool:
+        """Whether a message is still in flight by the delivery that its receipt names."""
+
+    async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
+        """Makes messages come again so long from now. Returns their new receipts. Raises BrokerError."""
 
 
 class Renewing:
     """Keeps the receipts of clients that asked for it, and renews them. All methods belong to the event loop.
 
-    Arguments: the way to change invisible times; the clock; whether a client is still a member of its group; how to
+    Arguments: pops, which change invisible times; the clock; whether a client is still a member of its group; how to
     find a group.
     """
 
     def __init__(
         self,
-        change: ChangeInvisibleTimes,
+        pops: Pops,
         clock: Clock,
         is_member: Callable[[Holder], bool],
         find_group: Callable[[str], GroupConfig | None],
     ) -> None:
-        self._change_times = change
+        self._pops = pops
         self._find_group = find_group
         self._clock = clock
         self._is_member = is_member
@@ -124,7 +131,9 @@ class Renewing:
         by_step: dict[Step, list[Renewal]] = {}
         for renewal in due:
             name = renewal.holder.group
-            step = plan_step(renewal, self._find_group(name) or GroupConfig(name), now_ms)
+            step = None
+            if self._pops.is_in_flight(_find_message(renewal)):
+                step = plan_step(renewal, self._find_group(name) or GroupConfig(name), now_ms)
             if step is None:
                 _logger.info("a message of %s is not renewed any more: %s", renewal.holder.client_id, renewal.receipt)
                 self._renewals.forget(renewal)
@@ -165,11 +174,7 @@ class Renewing:
     async def _change(self, renewals: Sequence[Renewal], invisible_ms: int) -> list[Receipt]:
         if not renewals:
             return []
-        messages = [
-            Delivered(holder.group, receipt.find_queue(holder.group, topic), receipt)
-            for holder, topic, receipt in ((each.holder, each.topic, each.receipt) for each in renewals)
-        ]
-        return await self._change_times(messages, invisible_ms)
+        return await self._pops.change_invisible_times([_find_message(each) for each in renewals], invisible_ms)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -177,3 +182,8 @@ class Renewing:
         """Renews no more, and releases everything, as Apache's proxy does when it stops."""
         await self._alarm.finish()
         await self._release(self._renewals.take_all(lambda _: True))
+
+
+def _find_message(renewal: Renewal) -> Delivered:
+    group = renewal.holder.group
+    return Delivered(group, renewal.receipt.find_queue(group, renewal.topic), renewal.receipt)

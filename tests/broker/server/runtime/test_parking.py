@@ -331,5 +331,5 @@ def service_of(lot: Lot) -> Service:
         StageKeeper(state, group_commit, lot.clock, sender),
         OffsetCommits(state, group_commit),
         popping,
-        Renewing(popping.change_invisible_times, lot.clock, lambda holder: False, state.find_group),
+        Renewing(popping, lot.clock, lambda holder: False, state.find_group),
     )

@@ -31,9 +31,13 @@ class Renewer:
         self.failures = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.renewing = Renewing(self.change, self.clock, self.members.__contains__, lambda name: None)
+        self.ended: set[int] = set()
+        self.renewing = Renewing(self, self.clock, self.members.__contains__, lambda name: None)
 
-    async def change(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
+    def is_in_flight(self, message: Delivered) -> bool:
+        return message.receipt.queue_offset not in self.ended
+
+    async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
         now_ms = self.clock.wall_ms()
         offsets = [message.receipt.queue_offset for message in messages]
         self.changes.append(((now_ms - START_MS) // SECOND, offsets, invisible_ms // SECOND))
@@ -107,6 +111,17 @@ def test_a_message_that_came_from_the_retries_is_renewed_there() -> None:
         renewer.keep(0, kind=TopicKind.RETRY)
         await renewer.advance(50)
         assert renewer.queues == {MessageQueue("%RETRY%readers_orders", "broker-a", 0)}
+
+    play(story)
+
+
+def test_a_message_whose_delivery_has_ended_otherwise_is_forgotten() -> None:
+    async def story(renewer: Renewer) -> None:
+        renewer.keep(0)
+        renewer.keep(1)
+        renewer.ended.add(0)  # as when its topic is deleted
+        await renewer.advance(50)
+        assert (renewer.changes, renewer.renewing.kept_count) == ([(50, [1], 60)], 1)
 
     play(story)
 

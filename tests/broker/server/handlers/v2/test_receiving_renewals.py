@@ -110,6 +110,18 @@ def test_a_renewed_message_becomes_a_dead_letter_by_its_first_handle() -> None:
     run_pops(story)
 
 
+@pytest.mark.parametrize("in_order", [False, True])
+def test_what_was_acknowledged_without_its_message_id_is_renewed_no_more(in_order: bool) -> None:
+    async def story(broker: PopHarness) -> None:
+        [handle] = await receive_renewed(broker, "a", message_group="customer" if in_order else None)
+        assert await broker.ack(handle, message_id="") == ["OK", "OK"]
+        assert broker.renewing.kept_count == 1
+        await broker.pass_time(50)
+        assert broker.renewing.kept_count == 0
+
+    run_pops(story, consume_message_orderly=in_order)
+
+
 def test_after_three_hours_a_message_is_delivered_again() -> None:
     async def story(broker: PopHarness) -> None:
         await receive_renewed(broker, "a")
