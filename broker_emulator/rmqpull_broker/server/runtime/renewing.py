@@ -23,7 +23,7 @@ from rmqpull_broker.core.popping.renewals import (
 )
 from rmqpull_broker.server.clock import Alarm, Clock
 
-CHANGES_MAX = 1_000
+CHANGES_MAX = 250
 """Receipts that one command renews. Other commands can run before the next one."""
 
 _logger = logging.getLogger(__name__)
