@@ -23,8 +23,9 @@ from rmqpull_broker.core.popping.request import (
     PopRequest,
     PopResult,
 )
+from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset
-from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages, read_first_offset
+from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOrder
@@ -33,8 +34,8 @@ from rmqpull_broker.core.state.popped import IN_FLIGHT_MAX, make_offsets
 
 _RETRY_FIRST_OF, _PERCENT = 5, 100
 """One of five pops looks at the retries first, as with retrieveMessageFromPopRetryTopicProbability=20."""
-_PULLS_MAX = 3
-"""Pulls of one queue by one pop: an offset that is outside the queue is corrected first."""
+_OUTSIDE = (PullStatus.OFFSET_TOO_SMALL, PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.OFFSET_FOUND_NULL)
+"""After these an offset is corrected."""
 
 
 def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[[int], int]) -> PopResult:
@@ -113,7 +114,7 @@ def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: Messag
         return replace(result, rest_count=result.rest_count + max(0, draft.state.bounds(queue).max_offset - start))
     pulled = _pull(draft, request, kind, queue, start, room)
     offsets = make_offsets([int(at) for batch in pulled.batches for at in batch.column("queueOffset").to_pylist()])
-    part = PoppedPart(queue, kind, pulled.offset, offsets, pulled)
+    part = PoppedPart(queue, kind, start, offsets, pulled)
     if request.in_order:
         part = _keep_in_order(draft, request, part, now_ms)
     else:
@@ -132,7 +133,7 @@ def _find_block_end_ms(draft: Draft, request: PopRequest, queue: MessageQueue, n
 
 
 def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: int) -> PoppedPart:
-    """Keeps the batch that was delivered in order. The consumer offset moves over what the filter dropped only."""
+    """Keeps the batch that was delivered in order. Without one the consumer offset moves over what was dropped."""
     if not part.offsets:
         _commit(draft, request.group, part.queue, part.pulled.next_offset)
         return part
@@ -144,15 +145,11 @@ def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: 
 
 
 def _pull(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, start: int, room: int) -> Pulled:
-    """Reads a queue; an offset outside its bounds is corrected, and the queue read again."""
+    """Reads a queue; an offset outside its bounds is corrected, and the queue read once more."""
     message_filter = request.message_filter
     pulled = pull_messages(draft.state, queue, start, room, message_filter)
-    for _ in range(_PULLS_MAX - 1):
-        if pulled.batches or pulled.next_offset == pulled.offset or pulled.bounds.max_offset <= pulled.next_offset:
-            break
+    if pulled.status in _OUTSIDE:
         pulled = pull_messages(draft.state, queue, pulled.next_offset, room, message_filter)
-    if pulled.batches and pulled.offset < (first := read_first_offset(pulled.batches[0])) and request.in_order:
-        return replace(pulled, offset=first)
     return pulled
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import put_topic
-from rmqpull_broker.core.model import GroupConfig, TopicConfig
+from rmqpull_broker.core.model import GroupConfig, Message, TopicConfig
+from rmqpull_broker.core.pulling.message_pull import SCAN_ENTRIES
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.parking_watch import watch_parking
 from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies, read_messages
@@ -232,3 +233,25 @@ def test_a_consumer_is_notified_of_messages(
     assert member.ask_notification(pollTime=0)["hasMsg"] == "true"
     assert read_bodies(member.pop(order="true")) == ["one"]
     assert member.ask_notification(pollTime=0, order="true") == {"hasMsg": "false", "pollingFull": "false"}
+
+
+def test_in_order_the_progress_waits_before_what_the_filter_has_dropped(
+    broker: RunningBroker, member: PopMember
+) -> None:
+    """As with Apache's broker: until the first message of the batch is acknowledged."""
+    member.send("one", tags="blue")
+    member.send("two", tags="red")
+    response = member.pop(order="true", exp="red")
+    assert (response.fields["startOffsetInfo"], response.fields["msgOffsetInfo"]) == ("0 0 0", "0 0 1")
+    assert list(broker.consumer_offsets(GROUP, TOPIC).values()) == [0]
+    member.ack(*member.list_receipts(response))
+    assert list(broker.consumer_offsets(GROUP, TOPIC).values()) == [2]
+
+
+def test_a_pop_scans_a_limited_number_of_messages(broker: RunningBroker, member: PopMember) -> None:
+    """The next one goes on behind them."""
+    blue = [Message(b"blue", "", tags="blue")] * SCAN_ENTRIES
+    broker.send(TOPIC, *blue, Message(b"red", "", tags="red"))
+    first = member.pop(exp="red")
+    assert (first.code, first.fields["restNum"]) == (210, "1")
+    assert read_bodies(member.pop(exp="red")) == ["red"]
