@@ -40,7 +40,6 @@ def show_in_flight(
 
 
 def _make_row(entry: rpc.InFlightMessage) -> dict[str, Any]:
-    """What retention has deleted of a message is None."""
     queue = entry.queue
     return {
         "topic": queue.topic,
@@ -52,7 +51,7 @@ def _make_row(entry: rpc.InFlightMessage) -> dict[str, Any]:
         "msgId": entry.message_id or None,
         "tags": entry.tag or None,
         "keys": list(entry.keys),
-        "attempt": entry.delivery_attempt or None,
+        "attempt": entry.delivery_attempt,
         "deliveredAt": format_time(entry.delivered_timestamp_ms),
         "visibleAt": format_time(entry.visible_timestamp_ms),
     }

@@ -46,10 +46,10 @@ class InFlightQuery:
 
 
 class ListedMessage(NamedTuple):
-    """One message in flight. ``stored`` is None, and ``attempt`` 0, if retention has deleted the message."""
+    """One message in flight, what is stored of it, and the number of its deliveries to the group."""
 
     in_flight: InFlight
-    stored: StoredMessage | None
+    stored: StoredMessage
     attempt: int
 
 
@@ -70,14 +70,9 @@ def list_in_flight(state: BrokerState, query: InFlightQuery, limit: int = LISTED
 
 def _read(state: BrokerState, flights: Sequence[InFlight]) -> Iterator[ListedMessage]:
     """Yields as many messages as one command may read, at least one."""
-    kept = [each for each in flights if each.queue_offset >= state.bounds(each.queue).min_offset]
-    rows = iter(read_waiting(state.store, [StoredAt(each.queue, each.queue_offset) for each in kept]) if kept else ())
-    readable = set(kept)
-    for each in flights:
-        stored = next(rows, None) if each in readable else None
-        if stored is None and each in readable:
-            return
-        yield ListedMessage(each, stored, 0 if stored is None else _count_attempts(state, each, stored))
+    rows = read_waiting(state.store, [StoredAt(each.queue, each.queue_offset) for each in flights]) if flights else ()
+    for each, stored in zip(flights, rows, strict=False):
+        yield ListedMessage(each, stored, _count_attempts(state, each, stored))
 
 
 def _count_attempts(state: BrokerState, flight: InFlight, stored: StoredMessage) -> int:

@@ -130,6 +130,7 @@ class BrokerState(TopicsAndGroups):
                 for queue, min_offset in min_offsets:
                     if queue.topic in self._pending:
                         self._pending[queue.topic].trim(queue, min_offset)
+                self.popped.trim(min_offsets)
             case WaitingEnded(queue, queue_offsets, due_times):
                 self._pending[queue.topic].remove(queue, queue_offsets, due_times)
             case StillWaiting(queue, entries):

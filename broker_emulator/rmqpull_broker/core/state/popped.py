@@ -138,6 +138,19 @@ class PoppedMessages:
         if not self._counts[key]:
             del self._counts[key]
 
+    def trim(self, min_offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """Ends the flights of messages that retention has deleted. Otherwise those that never come again would stay."""
+        kept_from = dict(min_offsets)
+        for key in [key for key in self._deliveries if key[1] in kept_from]:
+            min_offset = kept_from[key[1]]
+            at_times = self._deliveries[key].values()
+            for delivery in [each for at_time in at_times for each in at_time if each.offsets[0] < min_offset]:
+                gone = [offset for offset in delivery.list_left() if offset < min_offset]
+                self._end(*key, gone, delivery.pop_time_ms)
+        for key in [key for key in self._in_order if key[1] in kept_from]:
+            if self._in_order[key].offsets[-1] < kept_from[key[1]]:
+                del self._in_order[key]
+
     def drop_topic(self, topic: str) -> None:
         """Forgets everything about the queues of a deleted topic."""
         self._drop([key for key in (*self._deliveries, *self._in_order) if key[1].topic == topic])

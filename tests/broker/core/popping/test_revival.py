@@ -7,6 +7,7 @@ import pytest
 from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.popping import revival
 from rmqpull_broker.core.popping.revival import Revived, revive_due
+from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import PopEnded, Popped, QueuesTrimmed
 from tests.harness.core import CoreHarness
 
@@ -68,9 +69,16 @@ def test_each_group_has_its_own_retries(core: CoreHarness) -> None:
 
 def test_what_retention_has_deleted_does_not_come_again(core: CoreHarness) -> None:
     core.state.apply([QueuesTrimmed(((ORDERS, 3),))])
-    assert revive(core, 11_000) == (1, 3)
+    assert revive(core, 11_000) == (1, 0)
     assert [row.message.body for row in core.rows(RETRIES)] == [b"3"]
     assert len(core.state.popped) == 0
+
+
+def test_what_retention_deletes_in_the_same_write_does_not_come_again(core: CoreHarness) -> None:
+    draft = Draft(core.state)
+    draft.add(QueuesTrimmed(((ORDERS, 3),)))
+    draft.end_command()
+    assert revive_due(draft, 11_000, "host", lambda: "made") == (1, 3)
 
 
 def test_one_command_stores_some_and_the_next_one_the_others(

@@ -50,6 +50,30 @@ def list_all(popped: PoppedMessages) -> list[InFlight]:
     return sorted(each for key in popped.list_queues() for each in popped.list_in_flight(*key))
 
 
+@given(st.lists(POPS | ENDS, max_size=20), st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 10)))
+def test_what_retention_deletes_is_no_longer_in_flight(
+    facts: list[Popped | PopEnded], min_offsets: dict[MessageQueue, int]
+) -> None:
+    popped, model = PoppedMessages(), Model()
+    for fact in facts:
+        if is_new(model, fact):
+            popped.apply(fact)
+            apply_to_model(model, fact)
+    popped.trim(min_offsets.items())
+    kept = {key: due_ms for key, due_ms in model.items() if key[2] >= min_offsets.get(key[1], 0)}
+    assert list_all(popped) == sorted(InFlight(*key, due_ms) for key, due_ms in kept.items())
+    assert (len(popped), popped.next_due_ms()) == (len(kept), min(kept.values(), default=None))
+
+
+def test_a_batch_in_order_stays_while_retention_keeps_one_of_its_messages() -> None:
+    popped, queue = PoppedMessages(), QUEUES[0]
+    popped.apply(PoppedInOrder("readers", queue, (3, 4), 0, 9))
+    popped.trim([(queue, 4)])
+    assert popped.find_in_order("readers", queue) is not None
+    popped.trim([(queue, 5)])
+    assert popped.find_in_order("readers", queue) is None
+
+
 @given(st.lists(POPS | ENDS, max_size=40))
 def test_facts_say_what_is_in_flight(facts: list[Popped | PopEnded]) -> None:
     popped, model = PoppedMessages(), Model()

@@ -68,14 +68,14 @@ def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
 
 def in_flight_to(listed: ListedMessage) -> rpc.InFlightMessage:
     """Converts a message in flight. Clients of the remoting protocol may ask for any invisible time."""
-    flight, message = listed.in_flight, None if listed.stored is None else listed.stored.message
+    flight, message = listed.in_flight, listed.stored.message
     return rpc.InFlightMessage(
         group=flight.group,
         queue=column_queue_to(flight.queue),
         queue_offset=flight.queue_offset,
-        message_id="" if message is None else message.msg_id,
-        tag="" if message is None else message.tags,
-        keys=() if message is None else message.keys,
+        message_id=message.msg_id,
+        tag=message.tags or "",
+        keys=message.keys,
         delivery_attempt=listed.attempt,
         delivered_timestamp_ms=flight.pop_time_ms,
         visible_timestamp_ms=max(-_INT64_MAX, min(flight.visible_ms, _INT64_MAX)),
