@@ -20,13 +20,6 @@ REVIVALS_MAX = 1_000
 """Messages that one command stores again. The next command takes the others, so that other commands can run between."""
 
 
-class Revived(NamedTuple):
-    """The number of messages that a command stored again, and of those that retention has deleted meanwhile."""
-
-    messages: int
-    dropped: int
-
-
 class _Due(NamedTuple):
     delivery: Delivery
     offset: int
@@ -36,17 +29,17 @@ class _Due(NamedTuple):
         return StoredAt(self.delivery.queue, self.offset)
 
 
-def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], str]) -> Revived:
+def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], str]) -> int:
     """Stores messages again whose invisible time is over: at most REVIVALS_MAX, and some megabytes.
 
     A message keeps its id, born time and properties, and counts one retry more. Its copy and the end of its flight are
     one batch of facts, so it comes again once, even after a crash. ``new_id`` returns the creation id of a new topic.
+    Returns the number of messages.
     """
     due = _list_due(draft, now_ms)
-    kept = [each for each in due if draft.find_kept_bounds(each.delivery.queue).min_offset <= each.offset]
-    rows = read_waiting(draft.state.store, [each.stored_at for each in kept]) if kept else []
+    rows = read_waiting(draft.state.store, [each.stored_at for each in due]) if due else []
     by_queue: dict[MessageQueue, list[StoredMessage]] = {}
-    for each, stored in zip(kept, rows, strict=False):
+    for each, stored in zip(due, rows, strict=False):
         queue = _find_retry_queue(draft, each.delivery, new_id)
         again = by_queue.setdefault(queue, [])
         offset = draft.find_next_offset(queue) + len(again)
@@ -54,10 +47,9 @@ def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], 
         again.append(_make_copy(stored, each.delivery, offset, now_ms, host))
     for queue, stored_rows in by_queue.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))
-    _begin_progress(draft, {(each.delivery.group, _name_retry_queue(each.delivery)) for each in kept[: len(rows)]})
-    dropped = [each for each in due if draft.find_kept_bounds(each.delivery.queue).min_offset > each.offset]
-    _end(draft, [*kept[: len(rows)], *dropped])
-    return Revived(len(rows), len(dropped))
+    _begin_progress(draft, {(each.delivery.group, _name_retry_queue(each.delivery)) for each in due[: len(rows)]})
+    _end(draft, due[: len(rows)])
+    return len(rows)
 
 
 def _list_due(draft: Draft, now_ms: int) -> list[_Due]:

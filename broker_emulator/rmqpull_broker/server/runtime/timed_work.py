@@ -96,11 +96,9 @@ class TimedWork:
 
     async def _revive_some(self) -> None:
         now_ms = self._clock.wall_ms()
-        revived = await self._group_commit.execute(
+        await self._group_commit.execute(
             lambda draft: revive_due(draft, now_ms, self._store_host, self._make_creation_id)
         )
-        if revived.dropped:
-            _logger.warning("%d messages were deleted before they were acknowledged", revived.dropped)
 
     async def _check(self) -> None:
         try:

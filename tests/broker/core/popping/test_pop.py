@@ -32,7 +32,7 @@ def pop(core: CoreHarness, request: PopRequest = POP, now_ms: int = 0, first: in
     return core.run(lambda draft: pop_messages(draft, request, now_ms, draw(first)))
 
 
-def revive(core: CoreHarness, now_ms: int) -> tuple[int, int]:
+def revive(core: CoreHarness, now_ms: int) -> int:
     return core.run(lambda draft: revive_due(draft, now_ms, "here", lambda: "new"))
 
 
@@ -93,15 +93,15 @@ def test_what_comes_again_is_stored_once_with_one_retry_more(orders: CoreHarness
     messages = receipts(pop(orders, now_ms=5))
     orders.run(lambda draft: acknowledge(draft, messages[0]))
     orders.run(lambda draft: change_invisible_time(draft, messages[1], 90_000, 100))
-    assert revive(orders, 10_004) == (0, 0)
-    assert revive(orders, 10_005) == (2, 0)
-    assert revive(orders, 10_005) == (0, 0)
+    assert revive(orders, 10_004) == 0
+    assert revive(orders, 10_005) == 2
+    assert revive(orders, 10_005) == 0
     assert orders.state.bounds(RETRY).max_offset == 2
     again = pop(orders, now_ms=20_000)
     assert [part.queue for part in again.parts] == [RETRY]
-    assert revive(orders, 30_000) == (2, 0)  # back to the same topic
+    assert revive(orders, 30_000) == 2  # back to the same topic
     assert orders.state.bounds(RETRY).max_offset == 4
-    assert revive(orders, 90_100) == (1, 0)
+    assert revive(orders, 90_100) == 1
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -116,7 +116,7 @@ def test_one_of_five_pops_looks_at_the_retries_first(orders: CoreHarness, first:
 def test_messages_that_retention_has_deleted_do_not_come_again(orders: CoreHarness) -> None:
     pop(orders)
     orders.state.apply([QueuesTrimmed(((QUEUES[0], 2), (QUEUES[1], 1)))])
-    assert revive(orders, 10_000) == (1, 0)
+    assert revive(orders, 10_000) == 1
     assert len(orders.state.popped) == 0
 
 
@@ -131,7 +131,7 @@ def test_nothing_of_a_deleted_topic_or_group_comes_again(
     assert not acknowledge(draft, message)
     draft.drop_command()
     orders.run(delete)
-    assert (len(orders.state.popped), revive(orders, 10_000)) == (0, (0, 0))
+    assert (len(orders.state.popped), revive(orders, 10_000)) == (0, 0)
 
 
 def test_an_acknowledgement_and_a_revival_at_the_same_time_end_a_message_once(orders: CoreHarness) -> None:
@@ -140,7 +140,7 @@ def test_an_acknowledgement_and_a_revival_at_the_same_time_end_a_message_once(or
     assert acknowledge(draft, messages[0])
     draft.end_command()
     assert not acknowledge(draft, messages[0])
-    assert revive_due(draft, 10_000, "here", lambda: "new") == (3, 0)
+    assert revive_due(draft, 10_000, "here", lambda: "new") == 3
 
 
 # --- in order ---------------------------------------------------------------------------------------------------------
