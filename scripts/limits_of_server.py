@@ -136,6 +136,13 @@ LIMITS_OF_SERVER = {
             "the stream ends",
             MEMORY,
         ),
+        Limit(
+            "questions that clients of gRPC have not answered",
+            "server.questions:QUESTIONS_MAX",
+            "",
+            "the request is refused with 1",
+            MEMORY,
+        ),
         Limit("settings of a client", "server.wire.limits:SETTINGS_BYTES_MAX", "bytes", STREAM_ENDS, MEMORY),
         Limit("topics in a client's settings", "server.wire.limits:SUBSCRIPTIONS_MAX", "", STREAM_ENDS, MEMORY),
         Limit(

@@ -169,9 +169,10 @@ LAYERS = (
     ),
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {FOR_STORE} pyarrow", FILES),
     # Its edges.
-    Layer("rmqpull_broker/server/wire/*", of_server()),
+    Layer("rmqpull_broker/server/questions.py", of_server(), "*_pb2"),
+    Layer("rmqpull_broker/server/wire/*", of_server("questions")),
     Layer("rmqpull_broker/server/clock.py", of_server(), "*_pb2"),
-    Layer("rmqpull_broker/server/peers.py rmqpull_broker/server/clients.py", of_server("peers"), "*_pb2"),
+    Layer("rmqpull_broker/server/peers.py rmqpull_broker/server/clients.py", of_server("peers", "questions"), "*_pb2"),
     Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients", "peers"), "*_pb2"),
     Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), "*_pb2"),
     # No handler imports another one: what several of them need is in their codec.

@@ -29,6 +29,7 @@ from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.peers import Peer, Peers
+from rmqpull_broker.server.questions import Questions
 from rmqpull_broker.server.wire.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 
 CLIENT_TYPES = {ConsumeType.ACTIVELY: "PULL_CONSUMER", ConsumeType.POP: "SIMPLE_CONSUMER"}
@@ -100,6 +101,7 @@ class Clients:
         self.producers = ProducerRegistry()
         self.locks = QueueLocks()
         self.peers = Peers()
+        self.questions = Questions()
         self._heartbeats = Heartbeats(self.consumers, self.producers)
         self._profiles: dict[str, tuple[ClientProfile, int]] = {}
         self._streams: dict[str, TelemetryStream] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from processes.grpc_clients.clients import ClientRefused
 from processes.maven import SoftwareMissing
+from rmqpull_proto.remoting.codes import RequestCode
 from tests.harness.client_servers import SERVERS
 from tests.harness.grpc_servers import (
     GrpcPlace,
@@ -196,6 +198,55 @@ def test_message_groups_of_one_queue_are_consumed_side_by_side(place: GrpcPlace)
     expected = [(number, attempt) for number in range(3) for attempt in (1, 2)]
     for customer in ("a", "b"):
         assert by_group[customer] == [(f"{customer}{number}", attempt) for number, attempt in expected]
+
+
+# ---- questions of an administrator
+
+
+@pytest.fixture
+def emulator_place(grpc_servers: GrpcServers) -> Iterator[GrpcPlace]:
+    """A place on the emulator. Brokers behind a proxy in cluster mode do not know its clients, and ask them nothing."""
+    try:
+        place = GrpcPlace(grpc_servers, "java", "emulator")
+    except SoftwareMissing as missing:
+        pytest.skip(f"{missing}.")
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+def ask_member(place: GrpcPlace, code: RequestCode, **fields: str) -> dict[str, Any]:
+    """Asks the only member of a place's group, as `mqadmin` does. Returns what it answers."""
+    administration = place.server.administration
+    (address,) = administration.find_masters().values()
+    group = {"consumerGroup": place.group}
+    listed = administration.call(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, group).body
+    (client_id,) = json.loads(bytes(listed))["consumerIdList"]
+    answered = administration.call(address, code, {**group, "clientId": client_id, **fields})
+    told: dict[str, Any] = json.loads(bytes(answered.body))
+    return told
+
+
+def test_a_push_consumer_tells_the_stacks_of_its_threads(emulator_place: GrpcPlace) -> None:
+    """Questions: an administrator asks a push consumer for the stacks of its threads."""
+    emulator_place.start_push(emulator_place.create_topic())
+    told = ask_member(emulator_place, RequestCode.GET_CONSUMER_RUNNING_INFO, jstackEnable="true")
+    assert "org.apache.rocketmq" in told["jstack"]
+
+
+@pytest.mark.parametrize(("fail", "result"), [(0, "CR_SUCCESS"), (-1, "CR_LATER")])
+def test_a_push_consumer_consumes_a_message_that_it_is_shown(emulator_place: GrpcPlace, fail: int, result: str) -> None:
+    """Questions: an administrator shows a push consumer a message. It consumes the message, which it has not subscribed
+    to, and tells whether it succeeded."""
+    topic = emulator_place.create_topic(queues=1)
+    consumer = emulator_place.start_push(topic, "red", fail=fail)
+    administration = emulator_place.server.administration
+    (address,) = administration.find_masters().values()
+    sent = administration.send(address, topic, b"shown")
+    told = ask_member(emulator_place, RequestCode.CONSUME_MESSAGE_DIRECTLY, msgId=sent.fields["msgId"])
+    assert told["consumeResult"] == result
+    assert bodies_of(consumer.consumed) == ["shown"]
 
 
 # ---- clients that die

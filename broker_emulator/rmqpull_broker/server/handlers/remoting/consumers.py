@@ -17,6 +17,7 @@ from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.peers import Peer, make_request
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
+from rmqpull_broker.server.runtime.stream_members import AskMember, print_thread_stack, verify_message
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, WireError
 from rmqpull_proto.remoting.consumer_headers import (
@@ -161,26 +162,33 @@ def query_correction_offset(service: RemotingService, call: RemotingCall) -> Rem
 
 
 async def get_running_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """GET_CONSUMER_RUNNING_INFO: the consumer describes itself."""
+    """GET_CONSUMER_RUNNING_INFO: the consumer describes itself. One of gRPC tells the stacks of its threads only."""
     header = call.read_header(ConsumerRunningInfoRequestHeader)
-    return await _forward(service, call, header.consumer_group, header.client_id)
+
+    async def ask_stream(client_id: str, timeout_ms: int) -> RemotingCommand:
+        if not header.jstack_enable:
+            raise TimeoutError  # Apache's proxy asks nothing then, and waits
+        return await print_thread_stack(service.service.clients, client_id, timeout_ms)
+
+    return await _forward(service, call, header.consumer_group, header.client_id, ask_stream)
 
 
 async def consume_directly(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """CONSUME_MESSAGE_DIRECTLY: the consumer gets a message of this broker, whatever its offset is."""
     header = call.read_header(ConsumeMessageDirectlyRequestHeader)
-    body = _read_record(service, call, header.msg_id or "")
+    queue, queue_offset, body = _read_record(service, call, header.msg_id or "")
     fields = {"brokerName": call.site.broker_name, "topicSysFlag": "0", "groupSysFlag": "0"}
-    return await _forward(service, call, header.consumer_group, header.client_id or "", fields, body)
+    ask_stream = verify_message(service.service, queue, queue_offset)
+    return await _forward(service, call, header.consumer_group, header.client_id or "", ask_stream, fields, body)
 
 
-def _read_record(service: RemotingService, call: RemotingCall, msg_id: str) -> bytes:
+def _read_record(service: RemotingService, call: RemotingCall, msg_id: str) -> tuple[MessageQueue, int, bytes]:
     physical_offset = parse_offset_msg_id(msg_id).physical_offset
     found = service.service.state.physical_offsets.locate(call.site.broker_name, physical_offset)
     if found is not None:
         record = b"".join(service.record_pulls.pull(*found, 1, parse_tags("*")).body)
         if record:
-            return record
+            return *found, record
     raise InternalError(f"look message by offset failed, {physical_offset}")
 
 
@@ -189,21 +197,26 @@ async def _forward(
     call: RemotingCall,
     group: str,
     client_id: str,
+    ask_stream: AskMember,
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Sends the request on to a member, and its response back (``callConsumer``)."""
+    """Sends the request on to a member, and its response back (``callConsumer``).
+
+    ``ask_stream`` does so for a member that has a Telemetry stream instead of a connection.
+    """
     clients = service.service.clients
     channel = clients.consumers.find_member(group, client_id, call.site.broker_name)
     if channel is None:
         raise InternalError(f"The Consumer <{group}> <{client_id}> not online")
     peer = clients.peers.find(channel)
-    if peer is None:
-        raise InternalError(f"invoke consumer <{group}> <{client_id}> Exception: it does not speak this protocol")
     code, given = call.command.code, {**call.command.fields, **(fields or {})}
     request = RemotingCommand(code, given, body, serialization=Serialization.JSON)
     try:
-        response = await peer.ask(request, FORWARD_TIMEOUT_MS)
+        if peer is None:
+            response = await ask_stream(channel.client_id, FORWARD_TIMEOUT_MS)
+        else:
+            response = await peer.ask(request, FORWARD_TIMEOUT_MS)
     except (TimeoutError, asyncio.TimeoutError):
         remark = f"consumer <{group}> <{client_id}> Timeout: it has not answered within {FORWARD_TIMEOUT_MS} ms"
         return call.respond(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=remark)

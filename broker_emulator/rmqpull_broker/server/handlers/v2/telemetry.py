@@ -32,6 +32,7 @@ from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from, retry_policy_to
+from rmqpull_broker.server.wire.commands import answer_from
 from rmqpull_broker.server.wire.limits import CLIENT_PROPERTIES_MAX, SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -60,10 +61,13 @@ async def telemetry(
 async def _read(
     service: Service, requests: AsyncIterator[rpc.TelemetryCommand], caller: Caller, stream: TelemetryStream
 ) -> None:
-    """Answers settings. Ignores the rest: responses to commands that this broker never sends."""
+    """Answers settings, and hands over what the client answers to questions. Ignores the rest."""
     try:
         async for request in requests:
-            if request.WhichOneof("command") == "settings":
+            answer = answer_from(request)
+            if answer is not None:
+                service.clients.questions.take(answer)
+            elif request.WhichOneof("command") == "settings":
                 settings = await _take_settings(service, request.settings, caller)
                 if not stream.offer(rpc.TelemetryCommand(status=OK, settings=settings)):
                     raise TooManyRequests("the client has not read the responses to earlier settings")

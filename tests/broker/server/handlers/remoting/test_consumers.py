@@ -18,7 +18,6 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
 from rmqpull_proto.remoting.queue_bodies import QueueOfBroker, decode_offsets, encode_consumer_status
 from tests.harness.remoting_member import RemotingMember, make_membership
-from tests.harness.rpc_client import Connect, OpenTelemetryStream
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1)]
 SUSPEND, SUBSCRIPTION = 2, 4
@@ -333,12 +332,3 @@ def test_a_consumer_that_leaves_or_is_silent_while_it_is_asked(office: Office, m
     monkeypatch.setattr(consumers, "FORWARD_TIMEOUT_MS", 10)
     response = office.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, **fields)
     assert response.code == ResponseCode.CONSUME_MSG_TIMEOUT
-
-
-def test_a_member_of_the_other_protocol_cannot_be_asked(
-    office: Office, connect: Connect, open_telemetry_stream: OpenTelemetryStream
-) -> None:
-    bob = connect(office.broker.endpoints, client_id="bob")
-    open_telemetry_stream(bob, "PULL_CONSUMER", "orders", group="readers")
-    response = office.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, consumerGroup="readers", clientId="bob")
-    assert response.remark == "invoke consumer <readers> <bob> Exception: it does not speak this protocol"

@@ -1,0 +1,49 @@
+"""Questions of the broker to clients of ``apache.rocketmq.v2``: commands with a nonce, which the answer repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+QUESTIONS_MAX = 1_000
+"""Questions that clients have not answered yet, of all clients together."""
+
+
+class ClientAnswer(NamedTuple):
+    """What a client has answered: a code by its name in the protocol, and what it tells."""
+
+    nonce: str
+    code: str
+    text: str = ""
+
+
+class Questions:
+    """The questions that wait for an answer. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, asyncio.Future[ClientAnswer]] = {}
+
+    async def ask(self, offer: Callable[[str], bool], timeout_ms: int) -> ClientAnswer:
+        """Asks a client and returns its answer.
+
+        ``offer`` gets the nonce, sends the command, and returns False when the client cannot be reached. Raises
+        TimeoutError, and ConnectionError.
+        """
+        if len(self._asked) >= QUESTIONS_MAX:
+            raise ConnectionError(f"clients have not answered {QUESTIONS_MAX} questions")
+        nonce = secrets.token_hex(16)
+        answer = self._asked[nonce] = asyncio.get_running_loop().create_future()
+        try:
+            if not offer(nonce):
+                raise ConnectionError("the client has no open Telemetry stream")
+            return await asyncio.wait_for(answer, timeout_ms / 1000)
+        finally:
+            del self._asked[nonce]
+
+    def take(self, answer: ClientAnswer) -> None:
+        """Hands over the answer of a client. Does nothing for one that nobody waits for."""
+        waiting = self._asked.get(answer.nonce)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
