@@ -89,6 +89,7 @@ class PopHarness(HandlerHarness):
     async def receive(
         self, count: int = 32, *, invisible_ms: int = 10_000, expression: str = "*", sql: bool = False, **fields: Any
     ) -> Received:
+        poll_ms, left_ms = fields.pop("poll_ms", 5_000), fields.pop("remaining_ms", None)
         request = rpc.ReceiveMessageRequest(
             group=v2.Resource(name=fields.pop("group", GROUP)),
             message_queue=v2.MessageQueue(topic=v2.Resource(name=fields.pop("topic", TOPIC))),
@@ -99,8 +100,10 @@ class PopHarness(HandlerHarness):
             **fields,
         )
         request.invisible_duration.FromMilliseconds(invisible_ms)
-        request.long_polling_timeout.FromMilliseconds(5_000)
-        parts = [part async for part in receive_message(self.service, request, self.caller())]
+        if poll_ms is not None:
+            request.long_polling_timeout.FromMilliseconds(poll_ms)
+        caller = replace(self.caller(), remaining_ms=left_ms)
+        parts = [part async for part in receive_message(self.service, request, caller)]
         status, messages = parts[0].status, [part.message for part in parts[1:-1]]
         assert parts[-1].HasField("delivery_timestamp")
         return Received(v2.Code.Name(status.code), status.message, messages)

@@ -143,6 +143,10 @@ class Clients:
         """Whether a client has sent its settings, and has not expired."""
         return client_id in self._profiles
 
+    def find_request_timeout_ms(self, client_id: str) -> int:
+        """Returns how long a client waits for responses, by its settings. 0 without settings."""
+        return self._profiles[client_id][0].request_timeout_ms if client_id in self._profiles else 0
+
     def is_member(self, client_id: str, group: str) -> bool:
         """Whether a client of ``apache.rocketmq.v2`` is a member of a group."""
         found = self.consumers.find_consumer_group(group)

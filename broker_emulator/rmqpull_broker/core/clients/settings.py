@@ -79,12 +79,16 @@ CONSUME_TYPES = {
 
 @dataclass(frozen=True)
 class ClientProfile:
-    """A client of ``apache.rocketmq.v2``: a producer of topics, or a consumer in one group."""
+    """A client of ``apache.rocketmq.v2``: a producer of topics, or a consumer in one group.
+
+    ``request_timeout_ms`` is how long it waits for responses.
+    """
 
     channel: ClientChannel
     client_type: str
     topics: tuple[str, ...] = ()
     consumer: ConsumerData | None = None
+    request_timeout_ms: int = 0
 
     @property
     def is_recognized(self) -> bool:

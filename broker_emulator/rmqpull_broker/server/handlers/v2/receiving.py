@@ -104,7 +104,7 @@ async def _pop_from(
     caller.require_client_id()
     if not service.clients.has_profile(caller.client_id):
         raise InternalError("NullPointerException: cannot find client settings for this client")
-    poll_ms = _find_polling_ms(request, caller)
+    poll_ms = _find_polling_ms(request, caller, service.clients.find_request_timeout_ms(caller.client_id))
     topic_name, group_name = name_from(request.message_queue.topic), name_from(request.group)
     check_topic_name(topic_name)
     check_group_name(group_name)
@@ -129,10 +129,13 @@ async def _pop_from(
     return pop, group, poll_ms
 
 
-def _find_polling_ms(request: rpc.ReceiveMessageRequest, caller: Caller) -> int:
-    """Returns how long to wait for messages: what the consumer asks for, or what its deadline leaves."""
+def _find_polling_ms(request: rpc.ReceiveMessageRequest, caller: Caller, request_timeout_ms: int) -> int:
+    """Returns how long to wait for messages: what the consumer asks for, or what its deadline leaves.
+
+    Of the deadline, half of the consumer's request timeout is kept for the response.
+    """
     left_ms = POLLING_MS_MAX * 2 if caller.remaining_ms is None else caller.remaining_ms
-    asked_ms = left_ms
+    asked_ms = left_ms - request_timeout_ms // 2
     if request.HasField("long_polling_timeout"):
         asked_ms = request.long_polling_timeout.ToMilliseconds()
     asked_ms = min(max(asked_ms, POLLING_MS_MIN), POLLING_MS_MAX)

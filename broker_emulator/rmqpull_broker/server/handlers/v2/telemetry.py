@@ -109,7 +109,8 @@ def _profile_from(settings: v2.Settings, caller: Caller, now_ms: int) -> ClientP
     check_group_name(group)
     consume_type = find_consume_type(client_type)
     subscriptions = tuple(_subscription(entry, now_ms) for entry in settings.subscription.subscriptions)
-    return ClientProfile(channel, client_type, consumer=ConsumerData(group, subscriptions, consume_type))
+    consumer = ConsumerData(group, subscriptions, consume_type)
+    return ClientProfile(channel, client_type, (), consumer, settings.request_timeout.ToMilliseconds())
 
 
 def _check_size(settings: v2.Settings) -> None:

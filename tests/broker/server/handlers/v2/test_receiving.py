@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData
+from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import (
     IllegalInvisibleTime,
     InternalError,
@@ -237,6 +239,27 @@ def test_a_wait_ends_before_the_deadline_of_a_caller_that_waits_as_long_as_its_c
         await broker.advance(1_000 - ENDS_EARLY_MS)
         assert waiting.done()
         assert ((await waiting).bodies, (await waiting).attempts) == (["a"], [2])
+
+    run_pops(story)
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "request_timeout_ms", "waited_ms"),
+    [(9_000, 6_000, 6_000), (13_000, 8_000, 9_000), (9_000, 0, 9_000), (7_000, 6_000, 5_000), (40_000, 6_000, 20_000)],
+)
+def test_without_a_time_to_wait_the_deadline_and_the_request_timeout_give_one(
+    left_ms: int, request_timeout_ms: int, waited_ms: int
+) -> None:
+    """The deadline less half of the request timeout, within 5 s and 20 s."""
+
+    async def story(broker: PopHarness) -> None:
+        channel, consumer = ClientChannel("tester", "tester"), ConsumerData(GROUP)
+        broker.clients.introduce(ClientProfile(channel, "SIMPLE_CONSUMER", (), consumer, request_timeout_ms), [])
+        waiting = await broker.wait(broker.receive(poll_ms=None, remaining_ms=left_ms))
+        await broker.advance(waited_ms - ENDS_EARLY_MS - 1)
+        assert not waiting.done()
+        await broker.advance(1)
+        assert (await waiting).code == "MESSAGE_NOT_FOUND"
 
     run_pops(story)
 
