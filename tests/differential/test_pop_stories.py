@@ -1,6 +1,6 @@
-"""What comes again after its invisible time, on the emulator and on a real Apache RocketMQ: stories of raw requests.
+"""Pops that need time, on the emulator and on a real Apache RocketMQ: what comes again, and what waits.
 
-They need real time, so they are few, and no random sequences.
+They are stories of raw requests, and no random sequences.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import pytest
 
@@ -47,6 +48,11 @@ def change(invisible_ms: str) -> Step:
     return Step("change the invisible time", RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
 
 
+class _Held(NamedTuple):
+    step: Step
+    answers: Mapping[str, Answer]
+
+
 class Both:
     """The same names on both servers. Each answer must be the same."""
 
@@ -61,6 +67,14 @@ class Both:
     def do_until_found(self, step: Step) -> Answer:
         """Pops until a message comes, on both."""
         return self._compare(step, {name: self._pop_until_found(run, step) for name, run in self._runs.items()})
+
+    def hold(self, step: Step) -> _Held:
+        """Sends a request that waits. Its answers come after the next request."""
+        return _Held(step, {name: run.do(dataclasses.replace(step, is_held=True)) for name, run in self._runs.items()})
+
+    def end(self, held: _Held) -> Answer:
+        """Compares the answers to a request that has waited."""
+        return self._compare(held.step, held.answers)
 
     def _compare(self, step: Step, answers: Mapping[str, Answer]) -> Answer:
         assert compare(step, answers["emulator"], answers["apache"], self._own) == [], answers
@@ -135,3 +149,68 @@ def test_in_order_a_message_comes_again_in_its_queue(both: Both) -> None:
     both.do_until_found(pop(LONG, **in_order | {"attemptId": "f"}))
     both.do(ACK)
     both.do(pop(LONG, **in_order | {"attemptId": "g"}))
+
+
+# --- pops that wait ---------------------------------------------------------------------------------------------------
+
+WAITS = {"pollTime": "8000"}
+VAIN = {"pollTime": "400"}
+SEND = begin("orders")
+NOTIFY = Step("notify", RequestCode.NOTIFICATION, {**PLACE, "pollTime": "0", "bornTime": "0"})
+ALL_QUEUES = {"queueId": "-1"}
+
+
+def notify(**changed: str) -> Step:
+    return dataclasses.replace(NOTIFY, fields={**NOTIFY.fields, **changed})
+
+
+@pytest.mark.parametrize("queue", [{}, ALL_QUEUES])
+def test_a_waiting_pop_gets_the_next_message(both: Both, queue: dict[str, str]) -> None:
+    both.do(pop(LONG))
+    waiting = both.hold(pop(LONG, **WAITS, **queue))
+    both.do(SEND)
+    assert both.end(waiting).code == 0
+
+
+def test_a_pop_that_waits_in_vain(both: Both) -> None:
+    """210, with the fields of a pop that found nothing."""
+    both.do(pop(LONG))
+    for changed in ({}, ALL_QUEUES, {"order": "true"}, {"exp": "green"}):
+        assert both.do(pop(LONG, **VAIN, **changed)).code == 210
+
+
+def test_a_waiting_pop_gets_what_its_filter_lets_through(both: Both) -> None:
+    """A message of another tag does not end the wait."""
+    both.do(pop(LONG))
+    waiting = both.hold(pop(LONG, **WAITS, exp="red", expType="TAG"))
+    both.do(SEND)
+    assert both.end(waiting).code == 0
+    waiting = both.hold(pop(LONG, **VAIN, exp="green", expType="TAG"))
+    both.do(SEND)
+    assert both.end(waiting).code == 210
+
+
+def test_an_acknowledgement_in_order_ends_a_wait(both: Both) -> None:
+    """The next batch is delivered to the pop that waits for it."""
+    both.do(SEND)
+    both.do(pop(LONG, order="true", attemptId="a"))
+    waiting = both.hold(pop(LONG, order="true", attemptId="b", **WAITS))
+    both.do(ACK)
+    assert both.end(waiting).fields["msgOffsetInfo"] == "0 0 1"
+
+
+def test_the_end_of_the_invisible_time_in_order_ends_a_wait(both: Both) -> None:
+    both.do(pop(SHORT, order="true", attemptId="a"))
+    answer = both.do(pop(LONG, order="true", attemptId="b", **WAITS))
+    assert answer.fields["orderCountInfo"] == "0 qo0%0 1;0 0 1"
+
+
+def test_notifications_wait_too(both: Both) -> None:
+    both.do(notify(**WAITS))  # there is a message
+    both.do(pop(LONG))
+    both.do(notify(**VAIN))
+    for queue in ({}, ALL_QUEUES):
+        waiting = both.hold(notify(**WAITS, **queue))
+        both.do(SEND)
+        assert both.end(waiting).fields["hasMsg"] == "true"
+        both.do(pop(LONG))
