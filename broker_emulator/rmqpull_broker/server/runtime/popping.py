@@ -127,7 +127,7 @@ class Popping:
 
     def _release_late(self, request: PopRequest, done: asyncio.Future[PopResult]) -> None:
         if not done.cancelled() and done.exception() is None:
-            self.release(request.group, done.result())
+            self.release(list(_list_receipts(request.group, done.result())))
 
     def _find_wake_ms(self, outlook: Outlook, until_ms: int) -> int:
         if outlook.blocked_until_ms is None:
@@ -218,11 +218,10 @@ class Popping:
 
         return await self._group_commit.execute(run)
 
-    def release(self, group: str, result: PopResult, taken: int = 0) -> None:
-        """Makes messages come again soon of which the caller has not got any but the first ``taken``."""
-        left = list(_list_receipts(group, result))[taken:]
-        if left and not self._is_closed:
-            task = asyncio.get_running_loop().create_task(self._release(left))
+    def release(self, messages: Sequence[Delivered]) -> None:
+        """Makes messages come again soon that their caller has not got."""
+        if messages and not self._is_closed:
+            task = asyncio.get_running_loop().create_task(self._release(messages))
             self._releases.add(task)
             task.add_done_callback(self._releases.discard)
 

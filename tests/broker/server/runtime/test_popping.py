@@ -12,6 +12,7 @@ from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.errors import TopicNotFound
 from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.popping.receipts import Delivered
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
@@ -143,7 +144,9 @@ def test_what_was_not_written_comes_again_after_a_second() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b", "c")
         result = await broker.popping.pop(POP)
-        broker.popping.release(GROUP, result, taken=1)
+        (part,) = result.parts
+        left = [Delivered(GROUP, part.queue, result.make_receipt(part, offset, -1)) for offset in part.offsets[1:]]
+        broker.popping.release(left)
         await broker.advance(0)
         await broker.advance(1_000)
         assert [row.message.body for row in broker.stored(RETRY_TOPIC)] == [b"b", b"c"]

@@ -68,33 +68,31 @@ async def receive_message(
     A message that was delivered as often as the group allows goes to the dead letters instead. With ``auto_renew`` the
     broker prolongs the invisible time of what it delivers until the consumer acknowledges it (rules 5.12.3).
     """
-    result: PopResult | None = None
-    delivered: list[_Outgoing] = []
-    taken = 0
-    pop, is_finished = None, False
+    left: list[_Outgoing] = []
+    holder = Holder(caller.client_id, name_from(request.group))
     try:
         try:
             pop, group, poll_ms = await _pop_from(service, request, caller)
             result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS)
-            delivered = await _drop_exhausted(service, group, list(_read(service, result)))
+            left = list(_read(service, result))
+            left = await _drop_exhausted(service, group, left)
         except BrokerError as error:
             yield rpc.ReceiveMessageResponse(status=make_status(error))
         else:
             if request.auto_renew:
-                _keep(service, Holder(caller.client_id, pop.group), pop.topic, delivered)
-            yield rpc.ReceiveMessageResponse(status=_find_status(result, delivered))
-            for each in delivered:
+                _keep(service, holder, pop.topic, left)
+            yield rpc.ReceiveMessageResponse(status=_find_status(result, left))
+            for each in list(left):
                 yield rpc.ReceiveMessageResponse(message=_message_to(each, pop.topic))
-                taken += 1
+                left.pop(0)
         last = rpc.ReceiveMessageResponse()
         last.delivery_timestamp.FromMilliseconds(service.clock_ms())
         yield last
-        is_finished = True
     finally:
-        if pop is not None and result is not None and not is_finished:
-            service.popping.release(pop.group, result, taken)
-            for each in delivered[taken:]:
-                service.renewing.forget(Holder(caller.client_id, pop.group), each.stored.message.msg_id, each.receipt)
+        # The caller has not got these: it has left, or the broker could not store dead letters.
+        service.popping.release([Delivered(holder.group, each.part.queue, each.receipt) for each in left])
+        for each in left:
+            service.renewing.forget(holder, each.stored.message.msg_id, each.receipt)
 
 
 async def _pop_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,10 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.popping.receipts import parse_handle
 from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.server.handlers.v2.receiving import receive_message
 from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 
 # --- concurrent delivery ----------------------------------------------------------------------------------------------
@@ -164,6 +168,23 @@ def test_one_answer_has_messages_of_several_queues() -> None:
         assert sorted(found.bodies + rest.bodies) == ["a", "b", "c", "d"]
 
     run_pops(story, queues=4)
+
+
+def test_what_a_broken_stream_has_not_brought_comes_again_after_a_second() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", "b", "c")
+        queue = v2.MessageQueue(topic=v2.Resource(name=TOPIC))
+        request = rpc.ReceiveMessageRequest(group=v2.Resource(name=GROUP), message_queue=queue, batch_size=32)
+        request.invisible_duration.FromMilliseconds(10_000)
+        stream: Any = receive_message(broker.service, request, broker.caller())
+        read = [await anext(stream) for _ in range(3)]
+        assert [each.message.body for each in read[1:]] == [b"a", b"b"]
+        await stream.aclose()  # nobody has taken the second message from the stream
+        await broker.advance(0)
+        await broker.advance(1_000)
+        assert [row.message.body for row in broker.stored(RETRY_TOPIC)] == [b"b", b"c"]
+
+    run_pops(story)
 
 
 # --- receipts ---------------------------------------------------------------------------------------------------------
