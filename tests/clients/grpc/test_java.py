@@ -246,7 +246,7 @@ def test_a_push_consumer_consumes_a_message_that_it_is_shown(emulator_place: Grp
     sent = administration.send(address, topic, b"shown")
     told = ask_member(emulator_place, RequestCode.CONSUME_MESSAGE_DIRECTLY, msgId=sent.fields["msgId"])
     assert told["consumeResult"] == result
-    assert bodies_of(consumer.consumed) == ["shown"]
+    assert bodies_of(wait_for_consumed([consumer], 1)) == ["shown"]
 
 
 # ---- clients that die
