@@ -163,7 +163,7 @@ def _flatten(step: Step, answer: Answer, own: str) -> dict[str, Any]:
 
 def _read_fields(step: Step, answer: Answer) -> Mapping[str, str]:
     """Returns the fields. A pop of all queues begins with a random one, so entries of queues are in order here."""
-    if step.code not in _POPS:
+    if step.code not in _POPS or not step.fields.get("queueId", "-1").startswith("-"):
         return dict(answer.fields)
     names = ("startOffsetInfo", "msgOffsetInfo", "orderCountInfo")
     return {name: ";".join(sorted(text.split(";"))) if name in names else text for name, text in answer.fields.items()}

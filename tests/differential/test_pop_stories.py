@@ -151,6 +151,20 @@ def test_in_order_a_message_comes_again_in_its_queue(both: Both) -> None:
     both.do(pop(LONG, **in_order | {"attemptId": "g"}))
 
 
+def test_in_order_many_messages_come_again(both: Both) -> None:
+    """The entries of ``orderCountInfo`` are in the order of a Java map."""
+    for _ in range(21):
+        both.do(SEND)
+    both.do(pop(LONG, order="true", attemptId="a", maxMsgNums="10"))
+    for number in range(10):
+        fields = {name: text.replace(" 0⟩", f" {number}⟩") for name, text in RECEIPT.items()}
+        both.do(dataclasses.replace(ACK, fields=fields))
+    both.do(pop(SHORT, order="true", attemptId="b", maxMsgNums="12"))
+    answer = both.do_until_found(pop(SHORT, order="true", attemptId="c", maxMsgNums="12"))
+    entries = [f"0 qo0%{offset} 1" for offset in (16, 17, 18, 19, 20, 21, 10, 11, 12, 13, 14, 15)]
+    assert answer.fields["orderCountInfo"] == ";".join((*entries, "0 0 1"))
+
+
 # --- pops that wait ---------------------------------------------------------------------------------------------------
 
 WAITS = {"pollTime": "8000"}
