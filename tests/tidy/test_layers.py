@@ -185,6 +185,7 @@ LAYERS = (
         of_server(
             "handlers.remoting.codec",
             "handlers.remoting.batch_codec",
+            "handlers.remoting.pop_codec",
             "handlers.remoting.admin_codec",
             "runtime",
             "clients",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -11,16 +11,15 @@ from rmqpull_broker.core.clients.members import ConsumeType
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BrokerError, RequestFailed, TooManyRequests
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, TAG, MessageFilter, TagFilter
-from rmqpull_broker.core.messages.columns import to_rows
-from rmqpull_broker.core.messages.row_records import encode_rows
-from rmqpull_broker.core.model import MessageQueue, StoredMessage, TopicConfig
+from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.popping.checks import Asked, check_pop, check_reader, make_pop_filter
 from rmqpull_broker.core.popping.order import find_block_end_ms
-from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, TopicKind
-from rmqpull_broker.core.popping.request import ALL_QUEUES, InitMode, PoppedPart, PopRequest, PopResult
+from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE
+from rmqpull_broker.core.popping.request import ALL_QUEUES, InitMode, PopRequest, PopResult
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import name_pop_retry_topic
+from rmqpull_broker.server.handlers.remoting.pop_codec import describe_part, encode_messages
 from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS, NOTHING
 from rmqpull_broker.server.runtime.remoting_calls import NO_REMARK, Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.service import Caller
@@ -37,14 +36,10 @@ from rmqpull_proto.remoting.pop_headers import (
     PopMessageResponseHeader,
 )
 from rmqpull_proto.remoting.pop_infos import (
-    ExtraInfo,
-    QueuePopped,
     write_consumed_times,
-    write_extra_info,
     write_message_offsets,
     write_start_offsets,
 )
-from rmqpull_proto.remoting.properties import POP_CHECK
 
 _RETRY_FIRST_OF, _PERCENT = 5, 100
 _FOUND, _NOT_FOUND = "FOUND", "NO_MESSAGE_IN_QUEUE"
@@ -137,8 +132,8 @@ def _respond(
 ) -> RemotingCommand:
     """Makes the response to a pop; ``code`` is that without a message."""
     is_found = result.message_count > 0
-    body = b"".join(_encode(service, header, result)) if is_found else b""
-    queues = [_describe(part) for part in result.parts]
+    body = b"".join(encode_messages(service, header, result)) if is_found else b""
+    queues = [describe_part(part) for part in result.parts]
     revive_queue_id = ORDER_REVIVE_QUEUE if header.order else result.revive_queue_id
     fields = PopMessageResponseHeader(
         pop_time=result.pop_time_ms or service.service.clock_ms(),
@@ -155,50 +150,6 @@ def _respond(
         code=ResponseCode.SUCCESS if is_found else code,
         remark=_FOUND if is_found else _NOT_FOUND,
     )
-
-
-def _describe(part: PoppedPart) -> QueuePopped:
-    return QueuePopped(
-        int(part.topic_kind), part.queue.queue_id, part.start_offset, part.offsets, part.consumed_times or None
-    )
-
-
-def _encode(service: RemotingService, header: PopMessageRequestHeader, result: PopResult) -> Iterator[memoryview]:
-    """Yields the records of all messages, in the order of the queues."""
-    for part in result.parts:
-        if part.topic_kind is TopicKind.NORMAL:
-            yield from _read_records(service, part)
-        else:
-            yield _encode_retries(service, header, result, part)
-
-
-def _read_records(service: RemotingService, part: PoppedPart) -> Iterator[memoryview]:
-    pieces = service.record_pulls.pieces
-    for offset in part.offsets:
-        piece = pieces.find(part.queue, offset)
-        if piece is not None:
-            data, ends, *_ = piece.records
-            at = offset - piece.first_offset
-            yield data[ends[at] : ends[at + 1]]
-
-
-def _encode_retries(
-    service: RemotingService, header: PopMessageRequestHeader, result: PopResult, part: PoppedPart
-) -> memoryview:
-    """Encodes messages that come again as if they were in the topic itself. Each has its receipt as a property."""
-    state, queue = service.service.state, part.queue
-    receipt = ExtraInfo(
-        part.start_offset, result.pop_time_ms, result.invisible_ms, result.revive_queue_id, queue.broker_name
-    )
-
-    def add_receipt(row: StoredMessage) -> StoredMessage:
-        text = write_extra_info(receipt, int(part.topic_kind), queue.queue_id, row.queue_offset)
-        properties = {**row.message.system_properties, POP_CHECK: text}
-        return replace(row, message=replace(row.message, system_properties=properties))
-
-    rows = [add_receipt(row) for row in to_rows(part.pulled.batches)]
-    first = state.physical_offsets.find(queue, 0)
-    return encode_rows(rows, header.topic, queue.queue_id, first, state.properties).data
 
 
 # --- requests that deliver nothing ------------------------------------------------------------------------------------
