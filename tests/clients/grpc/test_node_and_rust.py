@@ -1,0 +1,99 @@
+"""What only the client for Node or the one for Rust does, on both servers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from processes.grpc_clients.clients import ClientRefused
+from processes.grpc_clients.lacks import Language
+from processes.maven import SoftwareMissing
+from tests.harness.client_servers import SERVERS, ServerKind
+from tests.harness.grpc_servers import GrpcPlace, GrpcServers, bodies_of, receive_all, send
+
+
+@pytest.fixture(params=SERVERS)
+def node(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator[GrpcPlace]:
+    """Topics and groups of one scenario on one server, with clients for Node."""
+    yield from make_place(grpc_servers, "node", request.param)
+
+
+@pytest.fixture(params=SERVERS)
+def rust(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator[GrpcPlace]:
+    """Topics and groups of one scenario on one server, with clients for Rust."""
+    yield from make_place(grpc_servers, "rust", request.param)
+
+
+def make_place(servers: GrpcServers, language: Language, kind: ServerKind) -> Iterator[GrpcPlace]:
+    try:
+        place = GrpcPlace(servers, language, kind)
+    except SoftwareMissing as missing:
+        pytest.skip(f"{missing}.")
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+def test_node_takes_an_empty_body_for_something_unsupported(node: GrpcPlace) -> None:
+    """Sends: Node knows the families of status codes, and not MESSAGE_BODY_EMPTY."""
+    topic = node.create_topic()
+    producer = node.start_producer(topic)
+    with pytest.raises(ClientRefused, match="UnsupportedException"):
+        send(producer, topic, "")
+    send(producer, topic, "next")
+
+
+def test_node_shows_offsets_and_checks_bodies(node: GrpcPlace) -> None:
+    """Received messages: their places in the queue. The client compares bodies with their checksums."""
+    topic = node.create_topic(queues=1)
+    send(node.start_producer(topic), topic, "1", "2", "3")
+    received = receive_all(node.start_simple(topic), 3)
+    assert [message.shown["queueOffset"] for message in received] == [0, 1, 2]
+    assert not any(message.shown.get("corrupted") for message in received)
+
+
+def test_node_refuses_a_topic_that_does_not_exist(node: GrpcPlace) -> None:
+    """Start: the client looks for its topics three times."""
+    with pytest.raises(ClientRefused, match="Failed to fetch topic routes after 3 attempts"):
+        node.start_producer("topic-that-nobody-created")
+
+
+def test_rust_goes_on_after_a_code_that_it_does_not_know(rust: GrpcPlace) -> None:
+    """Sends: the library panics when it reads MESSAGE_BODY_EMPTY. The next send is as good as ever."""
+    topic = rust.create_topic()
+    producer = rust.start_producer(topic)
+    with pytest.raises(ClientRefused, match="panic"):
+        send(producer, topic, "")
+    send(producer, topic, "next")
+    assert bodies_of(receive_all(rust.start_simple(topic), 1)) == ["next"]
+
+
+def test_rust_must_wait_long_enough(rust: GrpcPlace) -> None:
+    """Receives: the client's time to wait is its deadline, too, and the server wants five seconds."""
+    topic = rust.create_topic()
+    consumer = rust.start_simple(topic, awaitMs=1_000)
+    with pytest.raises(ClientRefused, match="The deadline time remaining is not enough for polling"):
+        consumer.receive()
+
+
+def test_rust_receives_from_several_topics(rust: GrpcPlace) -> None:
+    """Subscriptions: the library has none. Its user names topic and filter with each receive."""
+    topics = [rust.create_topic(), rust.create_topic()]
+    producer = rust.start("producer", topics=topics)
+    for topic in topics:
+        send(producer, topic, f"red of {topic}", tag="red")
+        send(producer, topic, f"blue of {topic}", tag="blue")
+    consumer = rust.start_simple(topics[0], subscriptions=dict.fromkeys(topics, "red"))
+    assert bodies_of(receive_all(consumer, 2)) == sorted(f"red of {topic}" for topic in topics)
+
+
+@pytest.mark.parametrize(("call", "fields"), [("change", {"handle": "any", "invisibleMs": 1}), ("deadLetter", {})])
+def test_rust_says_what_its_library_lacks(rust: GrpcPlace, call: str, fields: dict[str, object]) -> None:
+    """What the table of lacks says is refused, and not left out in silence."""
+    consumer = rust.start_simple(rust.create_topic())
+    with pytest.raises(ClientRefused, match=f"unsupported: {call}"):
+        consumer.call(call, **fields)
+    with pytest.raises(ClientRefused, match="unsupported: kind push"):
+        rust.start_push("any")
