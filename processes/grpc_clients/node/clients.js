@@ -72,10 +72,14 @@ async function sendOne(producer, call, body) {
 async function sendMany(producer, call) {
   const atOnce = call.messageGroup !== undefined || call.transaction !== undefined ? 1 : IN_FLIGHT_MAX;
   const receipts = [];
-  for (let first = 0; first < call.count; first += atOnce) {
-    const numbers = Array.from({ length: Math.min(atOnce, call.count - first) }, (_, index) => first + index);
-    receipts.push(...(await Promise.all(numbers.map(number => sendOne(producer, call, `body-${number}`)))));
-  }
+  let next = 0;
+  const sendNext = async () => {
+    while (next < call.count) {
+      const number = next++;
+      receipts[number] = await sendOne(producer, call, `body-${number}`);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, sendNext));
   return receipts;
 }
 
@@ -226,5 +230,7 @@ function take(line) {
   ending.set(request.client, now);
 }
 
+// The library lets errors of its timers and streams go.
 process.on('unhandledRejection', error => console.error(error));
+process.on('uncaughtException', error => console.error(error));
 readline.createInterface({ input: process.stdin }).on('line', take).on('close', () => process.exit(0));
