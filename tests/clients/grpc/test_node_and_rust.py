@@ -37,7 +37,7 @@ def make_place(servers: GrpcServers, language: Language, kind: ServerKind) -> It
 
 
 def test_node_takes_an_empty_body_for_something_unsupported(node: GrpcPlace) -> None:
-    """Sends: Node knows the families of status codes, and not MESSAGE_BODY_EMPTY."""
+    """Node, sends: it knows the families of status codes, and not MESSAGE_BODY_EMPTY."""
     topic = node.create_topic()
     producer = node.start_producer(topic)
     with pytest.raises(ClientRefused, match="UnsupportedException"):
@@ -46,7 +46,7 @@ def test_node_takes_an_empty_body_for_something_unsupported(node: GrpcPlace) -> 
 
 
 def test_node_shows_offsets_and_checks_bodies(node: GrpcPlace) -> None:
-    """Received messages: their places in the queue. The client compares bodies with their checksums."""
+    """Node, received messages: their places in the queue. The client compares bodies with their checksums."""
     topic = node.create_topic(queues=1)
     send(node.start_producer(topic), topic, "1", "2", "3")
     received = receive_all(node.start_simple(topic), 3)
@@ -55,13 +55,13 @@ def test_node_shows_offsets_and_checks_bodies(node: GrpcPlace) -> None:
 
 
 def test_node_refuses_a_topic_that_does_not_exist(node: GrpcPlace) -> None:
-    """Start: the client looks for its topics three times."""
+    """Node, start: it looks for its topics three times."""
     with pytest.raises(ClientRefused, match="Failed to fetch topic routes after 3 attempts"):
         node.start_producer("topic-that-nobody-created")
 
 
 def test_rust_goes_on_after_a_code_that_it_does_not_know(rust: GrpcPlace) -> None:
-    """Sends: the library panics when it reads MESSAGE_BODY_EMPTY. The next send is as good as ever."""
+    """Rust, sends: the library panics when it reads MESSAGE_BODY_EMPTY. The next send is as good as ever."""
     topic = rust.create_topic()
     producer = rust.start_producer(topic)
     with pytest.raises(ClientRefused, match="panic"):
@@ -71,7 +71,7 @@ def test_rust_goes_on_after_a_code_that_it_does_not_know(rust: GrpcPlace) -> Non
 
 
 def test_rust_must_wait_long_enough(rust: GrpcPlace) -> None:
-    """Receives: the client's time to wait is its deadline, too, and the server wants five seconds."""
+    """Rust, receives: the client's time to wait is its deadline, too, and the server wants five seconds."""
     topic = rust.create_topic()
     consumer = rust.start_simple(topic, awaitMs=1_000)
     with pytest.raises(ClientRefused, match="The deadline time remaining is not enough for polling"):
@@ -79,7 +79,7 @@ def test_rust_must_wait_long_enough(rust: GrpcPlace) -> None:
 
 
 def test_rust_receives_from_several_topics(rust: GrpcPlace) -> None:
-    """Subscriptions: the library has none. Its user names topic and filter with each receive."""
+    """Rust, subscriptions: the library has none. Its user names topic and filter with each receive."""
     topics = [rust.create_topic(), rust.create_topic()]
     producer = rust.start("producer", topics=topics)
     for topic in topics:
@@ -91,7 +91,7 @@ def test_rust_receives_from_several_topics(rust: GrpcPlace) -> None:
 
 @pytest.mark.parametrize(("call", "fields"), [("change", {"handle": "any", "invisibleMs": 1}), ("deadLetter", {})])
 def test_rust_says_what_its_library_lacks(rust: GrpcPlace, call: str, fields: dict[str, object]) -> None:
-    """What the table of lacks says is refused, and not left out in silence."""
+    """Rust, lacks: what the library cannot do is refused, and not left out in silence."""
     consumer = rust.start_simple(rust.create_topic())
     with pytest.raises(ClientRefused, match=f"unsupported: {call}"):
         consumer.call(call, **fields)
