@@ -28,7 +28,7 @@ def test_the_extension_is_a_service_of_its_own() -> None:
     [
         (MESSAGING, "apache.rocketmq.v2.MessagingService", 17, {"ReceiveMessage", "PullMessage", "Telemetry"}),
         (COLUMNS, "rmqpull.v1.ColumnService", 8, set()),
-        (ADMIN, "rmqpull.v1.AdminService", 22, set()),
+        (ADMIN, "rmqpull.v1.AdminService", 23, set()),
         (STAGES, "rmqpull.v1.StageService", 4, set()),
     ],
 )
