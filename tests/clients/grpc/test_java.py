@@ -200,6 +200,22 @@ def test_message_groups_of_one_queue_are_consumed_side_by_side(place: GrpcPlace)
         assert by_group[customer] == [(f"{customer}{number}", attempt) for number, attempt in expected]
 
 
+def test_retries_in_order_follow_the_exponential_policy_of_the_group(place: GrpcPlace) -> None:
+    """In order: the client takes the policy from its settings, retries by itself, and then gives up."""
+    topic = place.create_topic("FIFO")
+    policy = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 100, "max": 300, "multiplier": 2}}
+    place.create_group(consumeMessageOrderly=True, retryMaxTimes=3, groupRetryPolicy=policy)
+    producer = place.start_producer(topic)
+    send(producer, topic, "poison", "next", messageGroup="customer")
+    consumer = place.start_push(topic, fail=-1)
+    consumed = wait_for_consumed([consumer], 8)
+    assert [(message.body, message.attempt) for message in consumed] == [
+        (body, attempt) for body in ("poison", "next") for attempt in (1, 2, 3, 4)
+    ]
+    letters = receive_all(place.start_simple(f"%DLQ%{place.group}", group=f"{place.group}-dead"), 2)
+    assert bodies_of(letters) == ["next", "poison"]
+
+
 # ---- questions of an administrator
 
 
