@@ -10,7 +10,8 @@ from processes.grpc_clients.clients import ClientRefused
 from processes.grpc_clients.lacks import Language
 from processes.maven import SoftwareMissing
 from tests.harness.client_servers import SERVERS, ServerKind
-from tests.harness.grpc_servers import GrpcPlace, GrpcServers, bodies_of, receive_all, send
+from tests.harness.grpc_servers import GrpcPlace, GrpcServers, bodies_of, receive_all, send, wait_for_consumed
+from tests.harness.waiting import wait_until
 
 
 @pytest.fixture(params=SERVERS)
@@ -58,6 +59,31 @@ def test_node_refuses_a_topic_that_does_not_exist(node: GrpcPlace) -> None:
     """Node, start: it looks for its topics three times."""
     with pytest.raises(ClientRefused, match="Failed to fetch topic routes after 3 attempts"):
         node.start_producer("topic-that-nobody-created")
+
+
+def test_node_makes_a_dead_letter_of_a_message_in_order_that_fails(node: GrpcPlace) -> None:
+    """Node, in order: it does not know the back-off that groups have by default, and gives up after one attempt."""
+    topic = node.create_topic("FIFO")
+    node.create_group(consumeMessageOrderly=True)
+    send(node.start_producer(topic), topic, "1", "2", messageGroup="customer")
+    consumer = node.start_push(topic, fail=1)
+    consumed = wait_for_consumed([consumer], 2)
+    assert [(message.body, message.attempt) for message in consumed] == [("1", 1), ("2", 1)]
+    dead, administration = f"%DLQ%{node.group}", node.server.administration
+    wait_until(
+        lambda: bool(administration.find_route(dead)) and administration.count_messages(dead) == 2, "two dead letters"
+    )
+
+
+def test_node_consumes_again_in_order_with_an_exponential_back_off(node: GrpcPlace) -> None:
+    """Node, in order: it knows an exponential back-off, and consumes a failed message again before the next one."""
+    topic = node.create_topic("FIFO")
+    policy = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 1_000, "max": 2_000, "multiplier": 2}}
+    node.create_group(consumeMessageOrderly=True, groupRetryPolicy=policy)
+    send(node.start_producer(topic), topic, "1", "2", messageGroup="customer")
+    consumer = node.start_push(topic, fail=1)
+    consumed = wait_for_consumed([consumer], 4)
+    assert [(message.body, message.attempt) for message in consumed] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
 
 
 def test_rust_goes_on_after_a_code_that_it_does_not_know(rust: GrpcPlace) -> None:
