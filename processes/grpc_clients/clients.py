@@ -102,6 +102,10 @@ class GrpcClients:
         """Returns what a push consumer has consumed so far, each time that it was consumed."""
         return list(self._consumed[client])
 
+    def count_consumed(self, client: str) -> int:
+        """Returns how many messages a push consumer has consumed so far."""
+        return len(self._consumed[client])
+
     def kill(self) -> None:
         """Kills the process with SIGKILL."""
         self.process.kill()
@@ -155,6 +159,11 @@ class GrpcClient:
     def shut_down(self, *, in_background: bool = False) -> None:
         """Ends the client as its users do; in the background, this returns at once."""
         self.call("shutdown", inBackground=in_background)
+
+    @property
+    def consumed_count(self) -> int:
+        """How many messages a push consumer has consumed so far."""
+        return self.process.count_consumed(self.name)
 
     @property
     def consumed(self) -> list[Received]:

@@ -24,8 +24,7 @@ from processes.grpc_clients.clients import (
     Received,
 )
 from processes.grpc_clients.lacks import Language
-from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.testing import BrokerProcess, running_broker
+from rmqpull_broker.testing import BrokerProcess
 from tests.harness.client_servers import ServerKind
 from tests.harness.waiting import wait_until
 
@@ -34,10 +33,8 @@ AWAIT_MS = 5_000
 """How long a receive waits here: the shortest time that a proxy allows."""
 INVISIBLE_MS = 10_000
 """How long a message stays with its consumer here: the shortest time that a proxy allows."""
-_CHECK_MS = 1_000
 # Both servers check transactions after a second, and not after half a minute.
-_FOR_EMULATOR = BrokerProperties(transaction_time_out=_CHECK_MS, transaction_check_interval=_CHECK_MS)
-_FOR_APACHE = {"transactionTimeOut": str(_CHECK_MS), "transactionCheckInterval": str(_CHECK_MS)}
+_PROPERTIES = {"transactionTimeOut": "1000", "transactionCheckInterval": "1000"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class GrpcServers:
     @contextmanager
     def run_server_to_restart(self, kind: ServerKind) -> Iterator[GrpcServer]:
         """Runs a server of its own for a scenario that restarts its broker."""
-        with _run_emulator_process(self._new_folder()) if kind == "emulator" else self._run_apache() as server:
+        with _run_emulator(self._new_folder()) if kind == "emulator" else self._run_apache() as server:
             yield server
 
     def find_clients(self, language: Language) -> GrpcClients:
@@ -101,7 +98,7 @@ class GrpcServers:
     @contextmanager
     def _run_apache(self) -> Iterator[GrpcServer]:
         release = self._choose_release()
-        with make_proxied_cluster(self._new_folder(), release=release, properties=_FOR_APACHE) as cluster:
+        with make_proxied_cluster(self._new_folder(), release=release, properties=_PROPERTIES) as cluster:
             restart = cluster.find_broker("broker-a").restart
             yield GrpcServer(cluster.proxy.address, cluster.administration, restart)
 
@@ -218,7 +215,7 @@ def wait_for_consumed(consumers: Iterable[GrpcClient], count: int, wait_s: float
         return [message for one in members for message in one.consumed]
 
     try:
-        wait_until(lambda: len(find()) >= count, f"{count} messages consumed", wait_s)
+        wait_until(lambda: sum(one.consumed_count for one in members) >= count, f"{count} messages consumed", wait_s)
     except AssertionError as failed:
         raise AssertionError(f"{failed}, only {len(find())}: {bodies_of(find())[:20]}") from None
     return find()
@@ -262,13 +259,12 @@ def _shut_down(client: GrpcClient) -> None:
 
 
 @contextmanager
-def _run_emulator() -> Iterator[GrpcServer]:
-    with running_broker(remoting=True, properties=_FOR_EMULATOR) as broker:
-        yield GrpcServer(broker.endpoints, Administration(broker.remoting_addresses[0]))
+def _run_emulator(data_dir: Path | None = None) -> Iterator[GrpcServer]:
+    """Runs the emulator as a process: the many answers of clients, which this process reads, do not delay it.
 
-
-@contextmanager
-def _run_emulator_process(folder: Path) -> Iterator[GrpcServer]:
-    with BrokerProcess(data_dir=folder, remoting="127.0.0.1:0") as broker:
+    Without a folder for its data it keeps messages in memory, and a restart loses them.
+    """
+    arguments = [part for name, value in _PROPERTIES.items() for part in ("--property", f"{name}={value}")]
+    with BrokerProcess(data_dir=data_dir, remoting="127.0.0.1:0", arguments=arguments) as broker:
         administration = Administration(broker.remoting_addresses[0])
         yield GrpcServer(broker.endpoints, administration, broker.restart, restarts_proxy=True)

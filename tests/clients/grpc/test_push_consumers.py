@@ -95,6 +95,7 @@ def test_messages_are_consumed_in_the_order_of_many_groups(place: GrpcPlace) -> 
     assert [*by_group.values()] == [[f"body-{number}" for number in range(20)]] * 8
 
 
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(
     "count", [pytest.param(2_000, id="2000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)]
 )
