@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,13 +97,18 @@ bench-gate: set-up ## fail if reads have become slower, relative to the engine's
 bench-costs: set-up ## show the processor time of each process during a read
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.read_costs $(ARGS)
 
-bench-broker: set-up ## measure the broker alone: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes); then bench-remoting
+bench-broker: set-up ## measure the broker alone: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes); then bench-remoting and bench-grpc
 	@"$(PYTHON)" -m bench.broker_costs $(ARGS)
-	@$(if $(ARGS),,$(MAKE) --no-print-directory bench-remoting)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory bench-remoting bench-grpc)
 
 bench-remoting: set-up ## compare the broker with Apache's, both under Apache's Java clients, and update docs/performance.md (under 8 minutes)
 	@scripts/set-up maven
 	@"$(PYTHON)" -m bench.remoting $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
+
+bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache's Java client for gRPC, and update docs/performance.md (about 5 minutes)
+	@scripts/set-up maven jdk
+	@"$(PYTHON)" -m bench.grpc_clients $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
 soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache")

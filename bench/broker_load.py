@@ -25,7 +25,7 @@ from rmqpull_proto.rpc import COLUMNS, MESSAGING, Method
 IN_FLIGHT = 128
 GROUP = "bench"
 BODY_BYTES = 100
-_METADATA = (("x-mq-client-id", "bench"),)
+METADATA = (("x-mq-client-id", "bench"),)
 _LIMITS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 Call = Callable[..., Awaitable[Any]]
@@ -58,7 +58,7 @@ async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
                 request_serializer=lambda r: r.SerializeToString(),
                 response_deserializer=method.response.FromString,
             )
-            return await stub(request, metadata=_METADATA)
+            return await stub(request, metadata=METADATA)
 
         yield call
 
@@ -141,7 +141,7 @@ async def standard_pull_rate(endpoints: str, topic: str, queues: int, batch_size
                 filter_expression=v2.FilterExpression(expression="*"),
             )
             while True:
-                status, *found, next_offset = [answer async for answer in stub(request, metadata=_METADATA)]
+                status, *found, next_offset = [answer async for answer in stub(request, metadata=METADATA)]
                 if status.status.code == v2.Code.MESSAGE_NOT_FOUND:
                     return int(request.offset)
                 checked(status)

@@ -14,6 +14,7 @@ from scripts.doc_tables import ROOT, write_or_check
 
 RESULTS = ROOT / "bench" / "results" / "full.json"
 RESULTS_ON_APACHE = ROOT / "bench" / "results" / "apache.json"
+RESULTS_OVER_GRPC = ROOT / "bench" / "results" / "grpc.json"
 RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
 
@@ -35,6 +36,11 @@ def results_over_remoting() -> str:
     return _tables(RESULTS_OVER_REMOTING)
 
 
+def results_over_grpc() -> str:
+    """Returns the tables of the emulator beside Apache's proxy, or says that there are none."""
+    return _tables(RESULTS_OVER_GRPC)
+
+
 def _tables(file: Path) -> str:
     return markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
 
@@ -49,6 +55,7 @@ if __name__ == "__main__":
         "results": results,
         "results-on-apache": results_on_apache,
         "results-over-remoting": results_over_remoting,
+        "results-over-grpc": results_over_grpc,
     }
     write_or_check(ROOT / "docs" / "performance.md", tables)
     write_or_check(ROOT / "README.md", {"performance-chart": chart})
