@@ -13,6 +13,7 @@ from processes.apache.cluster import ADMIN, make_cluster, make_guarded_cluster, 
 from processes.apache.cluster import make_secured_cluster as make_secured
 from tests.harness.apache import StartApache
 from tests.harness.secured_proxy import CertificateAuthority
+from tests.harness.waiting import wait_until
 
 READER = Account("reader-1", "secret-of-reader", topics={"orders": "SUB"}, groups={"readers": "SUB"})
 
@@ -32,7 +33,8 @@ def test_the_second_name_server_serves_when_the_first_is_killed(start_apache: St
     assert cluster.addresses == f"{first.address};{second.address}"
     first.kill()
     cluster.administration.create_topic("orders", 2)
-    assert "orders" in Administration(second.address).list_topics()
+    left = Administration(second.address)
+    wait_until(lambda: "orders" in left.list_topics(), "registered with the second name server")
 
 
 def test_a_slave_is_registered_beside_its_master(start_apache: StartApache) -> None:
