@@ -91,7 +91,7 @@ def pop_there(administration: Administration, count: int) -> None:
         "initMode": 0,
         "order": "false",
         "pollTime": 0,
-        "bornTime": time.time_ns() // 1_000_000,
+        "bornTime": time.time_ns() // 1_000_000 + 60_000,  # a pop that is late by half a second is refused
         "exp": "*",
         "expType": "TAG",
         "invisibleTime": 2_000 if count == 2 else 60_000,
