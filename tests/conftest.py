@@ -59,12 +59,14 @@ Only tests that start processes have the mark: with several test processes it de
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the slowest files first, so that processes that share the files end at nearly the same time."""
+    """Puts the slowest tests first, so that processes that share the tests end at nearly the same time."""
     for item in items:
         if item.get_closest_marker("processes"):
             item.add_marker(RUN_AGAIN)
 
     def rank(item: pytest.Item) -> int:
+        if item.get_closest_marker("long"):
+            return -1
         ranks = (rank for rank, folder in enumerate(LONGEST_FIRST) if TESTS / folder in item.path.parents)
         return next(ranks, len(LONGEST_FIRST))
 
