@@ -55,7 +55,7 @@ def control_in_property(key: str) -> IllegalMessagePropertyKey:
 
 def blank_tag() -> IllegalMessageTag:
     """A blank tag."""
-    return IllegalMessageTag("tag cannot be the blank string")
+    return IllegalMessageTag("tag cannot be the char sequence of whitespace")
 
 
 def bar_in_tag() -> IllegalMessageTag:
@@ -70,7 +70,7 @@ def control_in_tag() -> IllegalMessageTag:
 
 def blank_key() -> IllegalMessageKey:
     """A blank or null key."""
-    return IllegalMessageKey("key cannot be the blank string")
+    return IllegalMessageKey("key cannot be the char sequence of whitespace")
 
 
 def control_in_key() -> IllegalMessageKey:
@@ -92,12 +92,12 @@ def no_id() -> IllegalMessageId:
 
 def blank_group() -> IllegalMessageGroup:
     """A blank message group."""
-    return IllegalMessageGroup("message group cannot be the blank string")
+    return IllegalMessageGroup("message group cannot be the char sequence of whitespace")
 
 
 def long_group() -> IllegalMessageGroup:
     """A message group above the limit."""
-    return IllegalMessageGroup(f"message group exceeds the max length of {limits.MESSAGE_GROUP_BYTES_MAX} bytes")
+    return IllegalMessageGroup(f"message group exceed the max size {limits.MESSAGE_GROUP_BYTES_MAX + 1}")
 
 
 def control_in_group() -> IllegalMessageGroup:

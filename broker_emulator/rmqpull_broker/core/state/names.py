@@ -17,7 +17,7 @@ RETRY_TOPIC_LENGTH_MAX = 255
 """The store's limit for ``%RETRY%`` and ``%DLQ%`` topics, which the broker creates itself."""
 GROUP_LENGTH_MAX = 120
 CREATED_GROUP_LENGTH_MAX = 255
-"""The limit of a broker's own look-up. Clients of the gRPC protocol may use GROUP_LENGTH_MAX characters at most."""
+"""The limit of groups that a broker creates by itself, and of names that clients of the gRPC protocol use."""
 
 TBW102 = "TBW102"
 """The default topic: the template of topics that a send creates."""
@@ -43,6 +43,7 @@ STAGE_PREFIX = "%STAGE%"
 """The prefix of the hidden topics of stages. No client may use such a name."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL_TEXT = "^[%|a-zA-Z0-9_-]+$"
 _SYSTEM_TOPICS = SEND_FORBIDDEN | {"BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", TBW102}
 _SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
@@ -63,12 +64,23 @@ def check_topic_name(topic: str) -> None:
         raise IllegalTopic("cannot access system topic")
 
 
+def check_topic_of_client(topic: str) -> None:
+    """Raises IllegalTopic, in the words of Apache's proxy, unless its clients may use a topic of this name."""
+    if not topic.strip():
+        raise IllegalTopic("The specified topic is blank")
+    if not _LEGAL.fullmatch(topic):
+        raise IllegalTopic(f"The specified topic[{topic}] contains illegal characters, allowing only {_LEGAL_TEXT}")
+    if len(topic) > TOPIC_LENGTH_MAX:
+        raise IllegalTopic(f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}.")
+    check_topic_name(topic)
+
+
 def check_topic_spelling(topic: str) -> None:
     """Raises IllegalTopic unless a broker accepts the name. Names of system topics are accepted."""
     if not topic.strip():
         raise IllegalTopic("The specified topic is blank.")
     if not _LEGAL.fullmatch(topic):
-        raise IllegalTopic("The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
+        raise IllegalTopic(f"The specified topic contains illegal characters, allowing only {_LEGAL_TEXT}")
     if len(topic) > TOPIC_LENGTH_MAX:
         raise IllegalTopic("The specified topic is longer than topic max length.")
 
@@ -88,9 +100,23 @@ def check_group_name(group: str) -> None:
     if not group.strip():
         raise IllegalConsumerGroup("The specified group is blank.")
     if not _LEGAL.fullmatch(group):
-        raise IllegalConsumerGroup("The specified group contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
+        raise IllegalConsumerGroup(f"The specified group contains illegal characters, allowing only {_LEGAL_TEXT}")
     if len(group) > GROUP_LENGTH_MAX:
         raise IllegalConsumerGroup("The specified group is longer than group max length.")
+    if is_system_group(group):
+        raise IllegalConsumerGroup("cannot use system consumer group")
+
+
+def check_group_of_client(group: str) -> None:
+    """Raises IllegalConsumerGroup, in the words of Apache's proxy, unless its clients may use a group of this name."""
+    if not group.strip():
+        raise IllegalConsumerGroup("the specified group is blank")
+    if not _LEGAL.fullmatch(group):
+        raise IllegalConsumerGroup(
+            f"the specified group[{group}] contains illegal characters, allowing only {_LEGAL_TEXT}"
+        )
+    if len(group) > CREATED_GROUP_LENGTH_MAX:
+        raise IllegalConsumerGroup(f"the specified group is longer than group max length {CREATED_GROUP_LENGTH_MAX}.")
     if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
 

@@ -58,10 +58,10 @@ def numbered(count: int) -> dict[str, str]:
         ({"properties": {"a": "", "TAGS": ""}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "property is used by system: TAGS"),
         ({"properties": {"a\x00": ""}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "control character"),
         ({"properties": {"a": "\x1f"}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "control character"),
-        ({"tags": "  "}, "ILLEGAL_MESSAGE_TAG", "blank"),
+        ({"tags": "  "}, "ILLEGAL_MESSAGE_TAG", "whitespace"),
         ({"tags": "a|b"}, "ILLEGAL_MESSAGE_TAG", "tag cannot contain '|'"),
         ({"tags": "a\x7fb"}, "ILLEGAL_MESSAGE_TAG", "tag cannot contain control character"),
-        ({"keys": ("a", " ")}, "ILLEGAL_MESSAGE_KEY", "blank"),
+        ({"keys": ("a", " ")}, "ILLEGAL_MESSAGE_KEY", "whitespace"),
         ({"keys": ("a", "b\n")}, "ILLEGAL_MESSAGE_KEY", "key cannot contain control character"),
         (
             {"properties": {"a": "v" * 8_000}, "keys": ("k" * 8_000,), "tags": "t" * 384},
@@ -75,8 +75,8 @@ def numbered(count: int) -> dict[str, str]:
             "ILLEGAL_DELIVERY_TIME",
             "the max delay time of message is too large, max is 86400000",
         ),
-        ({"message_group": "  "}, "ILLEGAL_MESSAGE_GROUP", "blank"),
-        ({"message_group": "é" * 32}, "ILLEGAL_MESSAGE_GROUP", "max length"),
+        ({"message_group": "  "}, "ILLEGAL_MESSAGE_GROUP", "whitespace"),
+        ({"message_group": "é" * 32}, "ILLEGAL_MESSAGE_GROUP", "max size 64"),
         ({"message_group": "a\x9f"}, "ILLEGAL_MESSAGE_GROUP", "control character"),
         ({"born_timestamp_ms": 253_402_300_800_000}, "BAD_REQUEST", "bornTimestamp lies outside"),
         ({"delivery_timestamp_ms": -62_135_596_800_001}, "BAD_REQUEST", "deliveryTimestamp lies outside"),
@@ -114,7 +114,7 @@ def test_stored_properties_above_their_limit_are_refused(judge: Judge, fields: d
     [
         ({"body": None}, "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
         ({"properties": {"a": None}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "has no value"),
-        ({"keys": ("a", None)}, "ILLEGAL_MESSAGE_KEY", "blank"),
+        ({"keys": ("a", None)}, "ILLEGAL_MESSAGE_KEY", "whitespace"),
     ],
 )
 def test_a_null_where_only_columns_can_have_one_is_refused(fields: dict[str, Any], code: str, sentence: str) -> None:
@@ -249,11 +249,11 @@ FAULTS: dict[str, dict[str, Any]] = {
     "property is used by system: TAGS": {"properties": {"a": "b", "TAGS": ""}},
     "contains a control character": {"properties": {"a": "b", "c": "\n"}},
     "tag cannot contain '|'": {"tags": "|"},
-    "key cannot be the blank string": {"keys": ("k", " ")},
+    "key cannot be the char sequence of whitespace": {"keys": ("k", " ")},
     "the total size of user property": {"properties": {"a": "v" * 20_000}},
     "message id cannot be empty": {"msg_id": ""},
     "the max delay time": {"delivery_timestamp_ms": NOW_MS + DAY_MS + 1},
-    "message group cannot be the blank string": {"message_group": " "},
+    "message group cannot be the char sequence of whitespace": {"message_group": " "},
     "the message is illegal": {"trace_context": "t" * 33_000},
     "bornTimestamp lies outside": {"born_timestamp_ms": 253_402_300_800_000},
 }

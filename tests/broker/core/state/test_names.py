@@ -6,7 +6,9 @@ from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
 from rmqpull_broker.core.state.names import (
     add_namespace,
     check_group_name,
+    check_group_of_client,
     check_topic_name,
+    check_topic_of_client,
     check_topic_spelling,
     is_creatable_group,
 )
@@ -78,6 +80,41 @@ def test_groups_that_are_refused_for_the_first_rule_they_break(group: str, reaso
     with pytest.raises(IllegalConsumerGroup) as refusal:
         check_group_name(group)
     assert str(refusal.value) == reason.format("group")
+
+
+ALLOWED = "allowing only ^[%|a-zA-Z0-9_-]+$"
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        (" ", "The specified topic is blank"),
+        ("a b", f"The specified topic[a b] contains illegal characters, {ALLOWED}"),
+        ("t" * 128, "The specified topic is longer than topic max length 127."),
+        ("SELF_TEST_TOPIC", SYSTEM_TOPIC),
+    ],
+)
+def test_a_proxy_refuses_topics_in_words_of_its_own(topic: str, reason: str) -> None:
+    check_topic_of_client("t" * 127)
+    with pytest.raises(IllegalTopic) as refusal:
+        check_topic_of_client(topic)
+    assert str(refusal.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        (" ", "the specified group is blank"),
+        ("a b", f"the specified group[a b] contains illegal characters, {ALLOWED}"),
+        ("g" * 256, "the specified group is longer than group max length 255."),
+        ("CID_RMQ_SYS_x", SYSTEM_GROUP),
+    ],
+)
+def test_a_proxy_refuses_groups_in_words_of_its_own(group: str, reason: str) -> None:
+    check_group_of_client("g" * 255)
+    with pytest.raises(IllegalConsumerGroup) as refusal:
+        check_group_of_client(group)
+    assert str(refusal.value) == reason
 
 
 @pytest.mark.parametrize("topic", ["TBW102", "rmq_sys_wheel_timer", "%RETRY%" + "g" * 120, "%DLQ%" + "g" * 122])

@@ -8,7 +8,7 @@ from rmqpull_broker.core.errors import BadRequest, BrokerError, InternalError, I
 from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
 from rmqpull_broker.core.popping.receipts import Delivered, parse_handle
 from rmqpull_broker.core.popping.renewals import Holder
-from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.limits import BATCH_ACKS_MAX
@@ -75,8 +75,8 @@ _Change = rpc.ChangeInvisibleDurationRequest | rpc.ForwardMessageToDeadLetterQue
 
 def _names_from(request: rpc.AckMessageRequest | _Change) -> tuple[str, str]:
     topic, group = name_from(request.topic), name_from(request.group)
-    check_topic_name(topic)
-    check_group_name(group)
+    check_topic_of_client(topic)
+    check_group_of_client(group)
     return topic, group
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.state.names import check_group_name
+from rmqpull_broker.core.state.names import check_group_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.status import OK
@@ -18,7 +18,7 @@ async def heartbeat(service: Service, request: rpc.HeartbeatRequest, caller: Cal
     group = None
     if service.clients.find_profile(caller.client_id).consumer is not None:
         name = name_from(request.group)
-        check_group_name(name)
+        check_group_of_client(name)
         group = next(iter(await service.ensure_groups([name])), None)
     # Look the profile up again: during the await the client may have left or sent other settings.
     service.clients.refresh(service.clients.find_profile(caller.client_id), group)
@@ -37,7 +37,7 @@ async def notify_client_termination(
     group = None
     if service.clients.find_profile(caller.client_id).consumer is not None:
         name = name_from(request.group)
-        check_group_name(name)
+        check_group_of_client(name)
         group = service.state.groups.get(name)
     service.clients.terminate(caller.client_id, group)
     service.renewing.release_gone()

@@ -14,7 +14,7 @@ from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag
-from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_from, queue_from
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -48,8 +48,8 @@ def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller
     service.check_polling_time(timeout_ms)
     queue = queue_from(request.message_queue, service.state.broker_names[0])
     group = name_from(request.group)
-    check_group_name(group)
-    check_topic_name(queue.topic)
+    check_group_of_client(group)
+    check_topic_of_client(queue.topic)
     return PullRequest(
         group,
         queue,

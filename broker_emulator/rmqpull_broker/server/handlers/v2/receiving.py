@@ -35,7 +35,7 @@ from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
 from rmqpull_broker.core.popping.receipts import Delivered, Receipt
 from rmqpull_broker.core.popping.renewals import FIRST_INVISIBLE_MS, Holder
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest, PopResult
-from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_from
@@ -104,8 +104,8 @@ async def _pop_from(
         raise InternalError("NullPointerException: cannot find client settings for this client")
     poll_ms = _find_polling_ms(request, caller, service.clients.find_request_timeout_ms(caller.client_id))
     topic_name, group_name = name_from(request.message_queue.topic), name_from(request.group)
-    check_topic_name(topic_name)
-    check_group_name(group_name)
+    check_topic_of_client(topic_name)
+    check_group_of_client(group_name)
     invisible_ms = FIRST_INVISIBLE_MS
     if not request.auto_renew:
         invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), INVISIBLE_MS_MIN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.admin.topics import list_accepted_types, list_assigned_queue_ids, list_route_queues
 from rmqpull_broker.core.errors import Forbidden
-from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import endpoints_to, name_from, permission_to
 from rmqpull_broker.server.wire.status import OK
@@ -19,7 +19,7 @@ async def query_route(service: Service, request: rpc.QueryRouteRequest, caller: 
     """
     caller.require_client_id()
     name = name_from(request.topic)
-    check_topic_name(name)
+    check_topic_of_client(name)
     topic = service.state.require_topic(name)
     endpoints = _endpoints(service, request)
     message_types = [topic_type.value for topic_type in list_accepted_types(topic)]
@@ -46,8 +46,8 @@ async def query_assignment(
     """
     caller.require_client_id()
     name, group_name = name_from(request.topic), name_from(request.group)
-    check_topic_name(name)
-    check_group_name(group_name)
+    check_topic_of_client(name)
+    check_group_of_client(group_name)
     topic = service.state.require_topic(name)
     group = service.state.groups.get(group_name)
     permission = service.state.properties.broker_permission

@@ -15,7 +15,7 @@ from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.core.sending import delays, transactions
 from rmqpull_broker.core.sending.refusals import wrong_type
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd
-from rmqpull_broker.core.state.names import check_topic_name
+from rmqpull_broker.core.state.names import check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import message_from, name_from
 from rmqpull_broker.server.wire.status import OK
@@ -39,7 +39,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
     if not request.messages:
         raise MessageCorrupted("no message to send")
     topic = name_from(request.messages[0].topic)
-    check_topic_name(topic)
+    check_topic_of_client(topic)
     received_ms = service.clock_ms()
 
     def messages() -> Iterator[Message]:
@@ -76,7 +76,7 @@ async def recall_message(
     """
     caller.require_client_id()
     name = name_from(request.topic)
-    check_topic_name(name)
+    check_topic_of_client(name)
     topic_type = service.state.require_topic(name).topic_type
     if topic_type not in (TopicType.DELAY, TopicType.MIXED):
         raise wrong_type(topic_type, TopicType.DELAY)
@@ -96,7 +96,7 @@ async def end_transaction(
     """
     caller.require_client_id()
     topic = name_from(request.topic)
-    check_topic_name(topic)
+    check_topic_of_client(topic)
     if not request.transaction_id.strip():
         raise InvalidTransactionId("transaction id cannot be empty")
     if not service.state.halves.find_by_id(request.transaction_id):

@@ -28,7 +28,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
-from rmqpull_broker.core.state.names import check_group_name, check_topic_name
+from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from, retry_policy_to
@@ -103,10 +103,10 @@ def _profile_from(settings: v2.Settings, caller: Caller, now_ms: int) -> ClientP
     if settings.HasField("publishing"):
         topics = tuple(dict.fromkeys(name_from(topic) for topic in settings.publishing.topics))
         for topic in topics:
-            check_topic_name(topic)
+            check_topic_of_client(topic)
         return ClientProfile(channel, client_type, topics)
     group = name_from(settings.subscription.group)
-    check_group_name(group)
+    check_group_of_client(group)
     consume_type = find_consume_type(client_type)
     subscriptions = tuple(_subscription(entry, now_ms) for entry in settings.subscription.subscriptions)
     consumer = ConsumerData(group, subscriptions, consume_type)

@@ -125,5 +125,11 @@ def test_others_stay(broker: RunningBroker, connect: Connect, open_telemetry_str
     assert bob.code("Heartbeat", service.HeartbeatRequest(group=v2.Resource(name="readers"))) == "OK"
 
 
+@pytest.mark.proves("NotifyClientTermination of a client that is not registered and names no language")
+def test_who_is_not_registered_cannot_leave(client: RpcClient) -> None:
+    answer = client.call("NotifyClientTermination", service.NotifyClientTerminationRequest())
+    assert answer.status.code == v2.Code.UNRECOGNIZED_CLIENT_TYPE
+
+
 def test_termination_needs_a_client_id(broker: RunningBroker, connect: Connect) -> None:
     assert leave(connect(broker.endpoints, client_id=""))[0] == "CLIENT_ID_REQUIRED"

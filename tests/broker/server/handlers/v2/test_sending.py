@@ -77,7 +77,7 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
     ("messages", "code", "text"),
     [
         ([], "MESSAGE_CORRUPTED", "no message to send"),
-        ([message(topic="")], "ILLEGAL_TOPIC", "The specified topic is blank."),
+        ([message(topic="")], "ILLEGAL_TOPIC", "The specified topic is blank"),
         ([message(topic="SELF_TEST_TOPIC")], "ILLEGAL_TOPIC", "cannot access system topic"),
         ([message(topic="unknown")], "TOPIC_NOT_FOUND", "unknown"),
         ([message(), message(topic="single")], "MESSAGE_CORRUPTED", "topic in message is not same"),
@@ -86,13 +86,13 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
         ([with_properties(**TOO_MANY)], "MESSAGE_PROPERTIES_TOO_LARGE", "too many user properties, max is 128"),
         ([with_properties(UNIQ_KEY="x")], "ILLEGAL_MESSAGE_PROPERTY_KEY", "property is used by system: UNIQ_KEY"),
         ([with_properties(k="a\nb")], "ILLEGAL_MESSAGE_PROPERTY_KEY", "control character"),
-        ([message(tag=" ")], "ILLEGAL_MESSAGE_TAG", "tag cannot be the blank string"),
+        ([message(tag=" ")], "ILLEGAL_MESSAGE_TAG", "tag cannot be the char sequence of whitespace"),
         ([message(tag="a|b")], "ILLEGAL_MESSAGE_TAG", "tag cannot contain '|'"),
-        ([message(keys=["ok", " "])], "ILLEGAL_MESSAGE_KEY", "key cannot be the blank string"),
+        ([message(keys=["ok", " "])], "ILLEGAL_MESSAGE_KEY", "key cannot be the char sequence of whitespace"),
         ([with_properties(k="v" * 16_384)], "MESSAGE_PROPERTIES_TOO_LARGE", "the total size of user property"),
         ([message(msg_id="")], "ILLEGAL_MESSAGE_ID", "message id cannot be empty"),
-        ([message(message_group=" ")], "ILLEGAL_MESSAGE_GROUP", "blank"),
-        ([message(message_group="g" * 64)], "ILLEGAL_MESSAGE_GROUP", "max length"),
+        ([message(message_group=" ")], "ILLEGAL_MESSAGE_GROUP", "whitespace"),
+        ([message(message_group="g" * 64)], "ILLEGAL_MESSAGE_GROUP", "max size 64"),
         ([message(message_group="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
         ([with_properties(__SHARDINGKEY="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
         # Each message passes all checks before the next one.
@@ -126,6 +126,29 @@ def test_a_bad_message_is_refused(client: RpcClient, messages: list[v2.Message],
     assert v2.Code.Name(answer.status.code) == code
     assert text in answer.status.message
     assert not answer.entries
+
+
+@pytest.mark.proves("SendMessage and RecallMessage to a topic that does not exist")
+def test_a_topic_that_does_not_exist_is_not_found(client: RpcClient) -> None:
+    unknown = v2.Resource(name="unknown")
+    sent = client.call("SendMessage", service.SendMessageRequest(messages=[message(topic=unknown.name)]))
+    recalled = client.call("RecallMessage", service.RecallMessageRequest(topic=unknown, recall_handle="x"))
+    assert {sent.status.code, recalled.status.code} == {v2.Code.TOPIC_NOT_FOUND}
+
+
+@pytest.mark.proves("A body of an unknown encoding")
+def test_a_body_of_an_unknown_encoding_is_refused(client: RpcClient) -> None:
+    answer = client.call("SendMessage", service.SendMessageRequest(messages=[message(body_encoding=7)]))
+    assert answer.status.code == v2.Code.MESSAGE_CORRUPTED
+
+
+@pytest.mark.proves("The texts about control characters in a property, and about a topic without a route")
+def test_the_property_with_a_control_character_is_named(client: RpcClient) -> None:
+    bad = with_properties(colour="a\x01")
+    answer = client.call("SendMessage", service.SendMessageRequest(messages=[bad]))
+    assert answer.status.message == "property 'colour' contains a control character"
+    route = client.call("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
+    assert route.status.message == "topic[unknown] not exist, apply first please!"
 
 
 def test_one_bad_message_refuses_the_whole_request(client: RpcClient) -> None:

@@ -112,9 +112,9 @@ def test_settings_need_the_type_of_the_client(client: RpcClient) -> None:
 @pytest.mark.parametrize(
     ("client_type", "topic", "group", "code", "reason"),
     [
-        ("PRODUCER", "a.b", "", "INVALID_ARGUMENT", "The specified topic contains illegal characters"),
+        ("PRODUCER", "a.b", "", "INVALID_ARGUMENT", "The specified topic[a.b] contains illegal characters"),
         ("PRODUCER", "TBW102", "", "INVALID_ARGUMENT", "cannot access system topic"),
-        ("PUSH_CONSUMER", "orders", "a.b", "INVALID_ARGUMENT", "The specified group contains illegal characters"),
+        ("PUSH_CONSUMER", "orders", "a.b", "INVALID_ARGUMENT", "the specified group[a.b] contains illegal characters"),
         ("PUSH_CONSUMER", "orders", "CID_RMQ_SYS_X", "INVALID_ARGUMENT", "cannot use system consumer group"),
         (
             "LITE_PUSH_CONSUMER",
