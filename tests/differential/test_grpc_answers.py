@@ -17,6 +17,8 @@ from tests.harness.rpc_client import RpcClient
 
 TOPICS = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 LATER_S = 4_000_000_000
+NEWER: Any = 77
+"""A number that no enumeration has yet."""
 FROM_JAVA = "org.apache.rocketmq.proxy.common.ProxyException: "
 """Apache's proxy puts it before some texts (docs/broker-support.md)."""
 
@@ -81,20 +83,20 @@ SENDS: dict[str, Any] = {
     "normal-to-fifo": make_send("t-fifo"),
     "lite": make_send(message_type=5),
     "priority": make_send(message_type=6),
-    "newer-type": make_send(message_type=77),
+    "newer-type": make_send(message_type=NEWER),
     "no-type": make_send(message_type=0),
-    "newer-encoding": make_send(body_encoding=77),
+    "newer-encoding": make_send(body_encoding=NEWER),
     **{f"topic-{kind}": make_send(name) for kind, name in NAMES.items()},
 }
 ENDS: dict[str, Any] = {
-    "no-id": rpc.EndTransactionRequest(topic=resource("t-transaction"), resolution=1),
-    "blank-id": rpc.EndTransactionRequest(topic=resource("t-transaction"), transaction_id=" ", resolution=1),
-    "unknown-id": rpc.EndTransactionRequest(topic=resource("t-transaction"), transaction_id="x", resolution=1),
+    "no-id": rpc.EndTransactionRequest(topic=resource("t-transaction"), resolution=v2.COMMIT),
+    "blank-id": rpc.EndTransactionRequest(topic=resource("t-transaction"), transaction_id=" ", resolution=v2.COMMIT),
+    "unknown-id": rpc.EndTransactionRequest(topic=resource("t-transaction"), transaction_id="x", resolution=v2.COMMIT),
     "newer-resolution": rpc.EndTransactionRequest(
-        topic=resource("t-transaction"), transaction_id="x", resolution=77, source=77
+        topic=resource("t-transaction"), transaction_id="x", resolution=NEWER, source=NEWER
     ),
     **{
-        f"topic-{kind}": rpc.EndTransactionRequest(topic=resource(name), transaction_id="x", resolution=1)
+        f"topic-{kind}": rpc.EndTransactionRequest(topic=resource(name), transaction_id="x", resolution=v2.COMMIT)
         for kind, name in NAMES.items()
     },
 }
@@ -129,7 +131,7 @@ ASSIGNMENTS: dict[str, Any] = {
 }
 HEARTBEATS: dict[str, Any] = {
     "without-settings": rpc.HeartbeatRequest(group=resource("g"), client_type=v2.PUSH_CONSUMER),
-    "newer-type": rpc.HeartbeatRequest(group=resource("g"), client_type=77),
+    "newer-type": rpc.HeartbeatRequest(group=resource("g"), client_type=NEWER),
     "no-group": rpc.HeartbeatRequest(client_type=v2.SIMPLE_CONSUMER),
 }
 ENDINGS: dict[str, Any] = {
