@@ -41,7 +41,7 @@ def processes_allowed() -> None:
     """For fixtures that start processes: tests that use them get the marker ``processes``."""
 
 
-LONGEST_FIRST = ("soak", "bench", "integration")
+LONGEST_FIRST = ("soak", "bench", "processes/apache", "client/transports/remoting/reading", "integration")
 RUN_AGAIN = pytest.mark.flaky(
     reruns=1,
     only_rerun=[

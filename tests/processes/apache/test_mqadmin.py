@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -164,12 +165,16 @@ def run_all(release: Release, name_servers: str, folder: Path) -> dict[str, list
     words = {**prepare(name_servers), "folder": str(folder)}
     (folder / "topics.json").write_text('[{"topicName":"admin-listed","perm":6}]', encoding="utf-8")
     (folder / "groups.json").write_text('[{"groupName":"admin-listed"}]', encoding="utf-8")
-    commands = [*list_commands(SAME + WITH_MEMBER + FIRST_LINE + NAMES), *REFUSED]
     live = JavaConsumer(release, name_servers, folder / "consumer", LIVE, LIVE)
     with live, Mqadmin(release, name_servers, folder) as mqadmin:
+
+        def run(commands: Iterable[str]) -> dict[str, list[str]]:
+            return {command: mqadmin.run(*command.format(**words).split()) for command in commands}
+
         live.read(1)
+        printed = run([*list_commands(SAME + FIRST_LINE + NAMES), *REFUSED])
         wait_until(lambda: has_committed(name_servers), "the member's offsets committed")
-        printed = {command: mqadmin.run(*command.format(**words).split()) for command in commands}
+        printed |= run(list_commands(WITH_MEMBER))
     return {command: normalize(line.replace(str(folder), "FOLDER") for line in printed[command]) for command in printed}
 
 
@@ -212,9 +217,10 @@ def printed(
 ) -> Mapping[str, Printed]:
     if apache_release.name != "5.3":
         pytest.skip("the emulator is compared with 5.3.3, whose mqadmin has these commands")
-    there = run_all(apache_release, apache.addresses, tmp_path_factory.mktemp("there"))
-    with running_broker({}, remoting=True) as broker:
-        here = run_all(apache_release, broker.remoting_addresses[0], tmp_path_factory.mktemp("here"))
+    with running_broker({}, remoting=True) as broker, ThreadPoolExecutor(2) as both:  # most of the commands wait
+        servers = {"here": broker.remoting_addresses[0], "there": apache.addresses}
+        runs = [both.submit(run_all, apache_release, servers[at], tmp_path_factory.mktemp(at)) for at in servers]
+        here, there = (run.result() for run in runs)
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,10 +117,14 @@ def printed(
 ) -> Mapping[str, Printed]:
     if apache_release.name != "5.3":
         pytest.skip("the emulator is compared with 5.3.3, which has pop")
-    there = run_all(apache_release, apache.addresses, tmp_path_factory.mktemp("there"), pop_there)
-    with running_broker({}, remoting=True, clock="manual") as broker:
-        names = broker.remoting_addresses[0]
-        here = run_all(apache_release, names, tmp_path_factory.mktemp("here"), make_pop_here(broker))
+    with running_broker({}, remoting=True, clock="manual") as broker, ThreadPoolExecutor(2) as both:
+        servers = {
+            "here": (broker.remoting_addresses[0], make_pop_here(broker)),
+            "there": (apache.addresses, pop_there),
+        }
+        folders = {at: tmp_path_factory.mktemp(at) for at in servers}
+        runs = [both.submit(run_all, apache_release, names, folders[at], pop) for at, (names, pop) in servers.items()]
+        here, there = (run.result() for run in runs)
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 
