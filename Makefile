@@ -51,10 +51,11 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 	@$(TEST_APACHE) --apache-version 4.9 $(or $(ARGS),$(APACHE_4_TESTS))
 
 # Each test process starts two real RocketMQs, two emulators, and a process per release and language of the clients: about 2 GB.
-# A process takes one test after the other: the longest take two minutes, and come first.
+# A process takes one test after the other: the longest take two minutes, and come first. Most tests wait, so there are more of
+# these processes than cores.
 test-clients: set-up ## run Apache's clients of all languages on the emulator and on a real RocketMQ, which Maven fetches (about 15 minutes on two cores)
 	@scripts/set-up maven jdk node rust
-	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist load --maxschedchunk 1 -m clients --apache-version 5.3 tests/clients $(ARGS)
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m clients --apache-version 5.3 tests/clients $(ARGS)
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
