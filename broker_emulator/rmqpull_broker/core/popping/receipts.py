@@ -14,8 +14,8 @@ ORDER_REVIVE_QUEUE = 999
 """Stands for the revive queue of an ordered delivery, which needs none."""
 REVIVE_QUEUES = 8
 """The revive queues of Apache's broker. Here the number of one is part of a receipt, and nothing else."""
-_FIELDS = 8
-_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_FIELDS, _BROKER_NAME = 8, 5
+_NUMBERS = re.compile(r"-?[0-9]{1,19}( -?[0-9]{1,19})*")
 
 
 class TopicKind(enum.IntEnum):
@@ -76,23 +76,15 @@ class Delivered(NamedTuple):
 def parse_handle(handle: str) -> Receipt:
     """Reads a receipt from the text that a client sends. Raises InvalidReceiptHandle."""
     fields = handle.split(" ")
-    numbers = [field for index, field in enumerate(fields[: _FIELDS + 1]) if index != _BROKER_NAME]
-    if len(fields) < _FIELDS or not all(map(_NUMBER.fullmatch, numbers)):
-        raise InvalidReceiptHandle("receipt handle is invalid")
-    start, pop_time_ms, invisible_ms, revive_queue_id, kind, queue_id, offset, *others = map(int, numbers)
-    if kind not in list(TopicKind):
-        raise InvalidReceiptHandle("receipt handle is invalid")
+    numbers = fields[: _FIELDS + 1]
+    try:
+        broker_name = numbers.pop(_BROKER_NAME)
+        if len(fields) < _FIELDS or not _NUMBERS.fullmatch(" ".join(numbers)):
+            raise InvalidReceiptHandle("receipt handle is invalid")
+        start, pop_time_ms, invisible_ms, revive_queue_id, kind, queue_id, offset, *others = map(int, numbers)
+        topic_kind = TopicKind(kind)
+    except (IndexError, ValueError):
+        raise InvalidReceiptHandle("receipt handle is invalid") from None
     return Receipt(
-        start,
-        pop_time_ms,
-        invisible_ms,
-        revive_queue_id,
-        TopicKind(kind),
-        fields[_BROKER_NAME],
-        queue_id,
-        offset,
-        *others,
+        start, pop_time_ms, invisible_ms, revive_queue_id, topic_kind, broker_name, queue_id, offset, *others
     )
-
-
-_BROKER_NAME = 5

@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from rmqpull_broker.core.filters.message_filter import MessageFilter
-from rmqpull_broker.core.messages.message_properties import count_record_bytes
+from rmqpull_broker.core.messages.message_properties import count_record_bytes, find_record_bytes_max
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling.answers import PullResponse, PullStatus, find_response
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -97,7 +97,8 @@ def pull_messages(
     if verdict is not None:
         return verdict
     measure = partial(count_record_bytes, topic=queue.topic, broker=state.properties)
-    batch = _Batch(max(1, min(max_msg_nums, limits.message_count)), limits.byte_count, measure)
+    find_bytes_max = partial(find_record_bytes_max, topic=queue.topic, broker=state.properties)
+    batch = _Batch(max(1, min(max_msg_nums, limits.message_count)), limits.byte_count, measure, find_bytes_max)
     next_file = (offset // CONSUME_QUEUE_FILE_ENTRIES + 1) * CONSUME_QUEUE_FILE_ENTRIES
     scanned_max = batch.count_max if message_filter.keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
     end = min(bounds.max_offset, next_file, offset + scanned_max)
@@ -134,14 +135,24 @@ def find_status(batches: Sequence[pa.RecordBatch], has_gap: bool) -> PullStatus:
 class _Batch:
     """The messages of one response. Before each entry, matching or not, it checks whether the response is full.
 
-    ``measure`` returns the size of each row.
+    ``measure`` returns the size of each row, and ``find_bytes_max`` a limit of their sum. Measuring takes longer than
+    all else of a pull, so rows are measured only near the byte limit.
     """
 
-    def __init__(self, count_max: int, byte_max: int, measure: Callable[[pa.RecordBatch], pa.Array]) -> None:
+    def __init__(
+        self,
+        count_max: int,
+        byte_max: int,
+        measure: Callable[[pa.RecordBatch], pa.Array],
+        find_bytes_max: Callable[[pa.RecordBatch], int],
+    ) -> None:
         self.count_max = count_max
         self._byte_max = byte_max
         self._measure = measure
+        self._find_bytes_max = find_bytes_max
         self._count = self._bytes = 0
+        self._unmeasured: list[tuple[pa.RecordBatch, list[int]]] = []
+        self._unmeasured_bytes_max = 0
         self.is_full = False
 
     def take(self, scanned: pa.RecordBatch, message_filter: MessageFilter) -> tuple[int, list[int]]:
@@ -151,7 +162,7 @@ class _Batch:
             return scanned.num_rows, []
         passes = [True] * scanned.num_rows if mask is None else mask.to_pylist()
         taken: list[int] = []
-        for index, size in enumerate(self._measure(scanned).to_pylist()):
+        for index, size in enumerate(self._list_sizes(scanned, taken)):
             if self._count > 0 and (self._count >= self.count_max or self._bytes + size > self._byte_max):
                 self.is_full = True
                 return index, taken
@@ -160,3 +171,15 @@ class _Batch:
                 self._count += 1
                 self._bytes += size
         return scanned.num_rows, taken
+
+    def _list_sizes(self, scanned: pa.RecordBatch, taken: list[int]) -> Sequence[int]:
+        """Returns the size of each row, or zeros while the limit is far away. ``taken`` will have the rows taken."""
+        bytes_max = self._unmeasured_bytes_max + self._find_bytes_max(scanned)
+        if self._bytes + bytes_max <= self._byte_max:
+            self._unmeasured.append((scanned, taken))
+            self._unmeasured_bytes_max = bytes_max
+            return [0] * scanned.num_rows
+        for batch, rows in self._unmeasured:
+            self._bytes += sum(self._measure(batch.take(pa.array(rows, pa.int64()))).to_pylist())
+        self._unmeasured, self._unmeasured_bytes_max = [], 0
+        return list(self._measure(scanned).to_pylist())

@@ -100,14 +100,16 @@ class GroupCommit:
             self._writer = None
 
     async def _write_together(self, waiting: list[_Waiting]) -> None:
-        draft, refusal = Draft(self._state), self._storage.refusal
-        answers, refused = [], 0
+        draft, answers, refused = Draft(self._state), [], 0
+        refusals: list[str | None] = []  # asked once, and only for messages: it asks the file system
         for command, future, _, makes_room in waiting:
             try:
                 answer = command(draft)
-                if refusal is not None and draft.stores_messages and not makes_room:
-                    refused += 1
-                    raise ServiceNotAvailable(_NOT_AVAILABLE.format(refusal))
+                if draft.stores_messages and not makes_room:
+                    refusals = refusals or [self._storage.refusal]
+                    if refusals[0] is not None:
+                        refused += 1
+                        raise ServiceNotAvailable(_NOT_AVAILABLE.format(refusals[0]))
                 draft.end_command()
                 answers.append((future, answer))
             except Exception as error:  # noqa: BLE001 (the caller of the command gets it)
@@ -128,7 +130,7 @@ class GroupCommit:
         for facts in draft.fact_batches:
             self._state.apply(facts, written)
         if refused:
-            self._report_failure(refused, 0, OSError(refusal))
+            self._report_failure(refused, 0, OSError(refusals[0]))
         for future, answer in answers:
             if not future.done():
                 future.set_result(answer)

@@ -65,6 +65,7 @@ SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 
 _ROWS, _COLUMNS, _DELAYED = 3, 4, 19
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class UnknownFormat(Exception):
@@ -107,7 +108,7 @@ def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
     parts: list[bytes | pa.Buffer] = []
     for fact in facts:
         kind, header, data = _encode(fact)
-        header_bytes = json.dumps(header, separators=(",", ":")).encode()
+        header_bytes = _to_json(header).encode()
         parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
         parts += _pad(header_bytes) + _pad(data)
     length = sum(map(len, parts))

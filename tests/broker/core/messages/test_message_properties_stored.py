@@ -14,6 +14,7 @@ from rmqpull_broker.core.messages.hidden_properties import hide_flags
 from rmqpull_broker.core.messages.message_properties import (
     count_record_bytes,
     exceeds_stored_properties,
+    find_record_bytes_max,
     make_stored_properties,
 )
 from rmqpull_broker.core.model import Message, StoredMessage
@@ -146,6 +147,8 @@ def test_a_record_is_the_fixed_part_the_body_the_topic_and_the_properties_string
     rows: list[StoredMessage], data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, len(rows) - 1))
-    sizes = count_record_bytes(columns.from_rows(rows).slice(start), "orders", BrokerProperties()).to_pylist()
+    batch = columns.from_rows(rows).slice(start)
+    sizes = count_record_bytes(batch, "orders", BrokerProperties()).to_pylist()
+    assert sum(sizes) <= find_record_bytes_max(batch, "orders", BrokerProperties())
     messages = [row.message for row in rows[start:]]
     assert sizes == [91 + 6 + len(each.body) + count_bytes(each) for each in messages]

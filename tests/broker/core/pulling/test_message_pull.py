@@ -191,6 +191,15 @@ def test_a_pull_reads_over_the_borders_of_chunks(core: CoreHarness) -> None:
     assert (offsets(pulled), pulled.next_offset) == ([20], 21)
 
 
+@pytest.mark.parametrize(("size", "count"), [(78 * KIB, 12), (78 * KIB + 1, 11)])
+def test_the_byte_limit_counts_over_the_borders_of_chunks(core: CoreHarness, size: int, count: int) -> None:
+    # The first chunk is far from the limit, so its rows are not measured before the second one.
+    core.topic()
+    for sizes in ([10 * KIB] * 10, [78 * KIB, size], [KIB]):
+        fill_records(core, sizes)
+    assert len(offsets(pull(core, 0))) == count
+
+
 @pytest.mark.parametrize(
     ("max_msg_nums", "next_offset"), [(1, 800), (800, 800), (801, 801), (900, 900), (2_000, 1_000)]
 )
