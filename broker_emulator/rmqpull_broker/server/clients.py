@@ -2,7 +2,8 @@
 
 A client of ``apache.rocketmq.v2`` is one channel of the registries, under its client id. One that loses its stream
 stays registered, because it opens a new one a second later. A client of the remoting protocol is a channel for each of
-its connections, and leaves when the connection closes. A client that is silent for two minutes expires.
+its connections, and leaves when the connection closes. A client that is silent for two minutes expires; with a manual
+clock, not while it has a stream.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerReg
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.server.clock import Clock, Timer
+from rmqpull_broker.server.clock import Clock, ManualClock, Timer
 from rmqpull_broker.server.peers import Peer, Peers
 from rmqpull_broker.server.questions import Questions
 from rmqpull_broker.server.wire.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
@@ -116,6 +117,8 @@ class Clients:
     def _scan(self) -> None:
         self._timer = None
         now_ms = self._clock.wall_ms()
+        if isinstance(self._clock, ManualClock):
+            self._keep_connected(now_ms)
         self.peers.close([*self.consumers.expire(now_ms), *self.producers.expire(now_ms)])
         for client_id, (_, seen_ms) in list(self._profiles.items()):
             if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS:
@@ -125,19 +128,33 @@ class Clients:
         if self._profiles or not self.consumers.is_empty or len(self.peers):
             self._watch()
 
+    def _keep_connected(self, now_ms: int) -> None:
+        """Counts a heartbeat of each client with a stream. Its own come by the system's time, not by a manual clock.
+
+        Connections of the remoting protocol are closed when they are idle, and their clients connect again.
+        """
+        self.consumers.keep(self._streams.keys(), now_ms)
+        self.producers.keep(self._streams.keys(), now_ms)
+        for client_id in self._profiles.keys() & self._streams.keys():
+            self._profiles[client_id] = self._profiles[client_id][0], now_ms
+
     # --- registration ----------------------------------------------------------------------------------------------
 
-    def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig]) -> None:
-        """Registers a client with its settings; ``groups`` are the existing ones. Raises TooManyRequests."""
+    def take_settings(self, profile: ClientProfile) -> None:
+        """Keeps the settings of a client. Raises TooManyRequests."""
         client_id = profile.channel.client_id
         if client_id not in self._profiles and len(self._profiles) >= CLIENTS_MAX:
             raise TooManyRequests(f"{CLIENTS_MAX} clients are already connected; try again later")
+        self._profiles[client_id] = profile, self._clock.wall_ms()
+        self._watch()
+
+    def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig]) -> None:
+        """Registers a client with its settings; ``groups`` are the existing ones. Raises TooManyRequests."""
+        self.take_settings(profile)
         now_ms = self._clock.wall_ms()
         consumers = () if profile.consumer is None else (profile.consumer,)
         heartbeat = Heartbeat(profile.channel, consumers, producer_groups=profile.topics)
         self.peers.notify(self._heartbeats.take(heartbeat, groups, now_ms).changes)
-        self._profiles[client_id] = profile, now_ms
-        self._watch()
 
     def has_profile(self, client_id: str) -> bool:
         """Whether a client has sent its settings, and has not expired."""

@@ -91,7 +91,15 @@ def test_a_heartbeat_may_name_another_group(clients: Clients) -> None:
     assert members(clients) == members(clients, "others") == ["ann"]
 
 
-def test_a_client_that_is_silent_for_two_minutes_expires_at_the_next_scan(clients: Clients, clock: ManualClock) -> None:
+class OtherClock:
+    """A clock that is not manual for the clients, and that a test moves all the same."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.wall_ms, self.passing_ms, self.call_at = clock.wall_ms, clock.passing_ms, clock.call_at
+
+
+def test_a_client_that_is_silent_for_two_minutes_expires_at_the_next_scan(clock: ManualClock) -> None:
+    clients = Clients(OtherClock(clock))
     clients.introduce(consumer("ann"), [READERS])
     clients.introduce(producer("bob", "orders"), [])
     stream = clients.open_stream("ann")
@@ -101,6 +109,19 @@ def test_a_client_that_is_silent_for_two_minutes_expires_at_the_next_scan(client
     clock.advance(10_000)
     assert (listed(clients), members(clients), clients.producers.groups()) == ([], [], [])
     assert not stream.takes_commands
+
+
+def test_with_a_manual_clock_a_client_stays_while_it_has_a_stream(clients: Clients, clock: ManualClock) -> None:
+    for profile in (consumer("ann"), producer("bob", "orders"), consumer("eve")):
+        clients.introduce(profile, [READERS])
+    streams = [clients.open_stream(client_id) for client_id in ("ann", "bob")]
+    clock.advance(60 * TWO_MINUTES_MS)
+    assert (listed(clients), members(clients), clients.producers.groups()) == (["ann", "bob"], ["ann"], ["orders"])
+    assert all(stream.takes_commands for stream in streams)
+    for stream in streams:
+        clients.close_stream(stream)
+    clock.advance(TWO_MINUTES_MS + 10_000)
+    assert (listed(clients), members(clients), clients.producers.groups()) == ([], [], [])
 
 
 def test_clients_are_not_scanned_after_the_end(clients: Clients, clock: ManualClock) -> None:

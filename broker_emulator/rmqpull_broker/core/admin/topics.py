@@ -12,7 +12,13 @@ from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted, TopicPut
-from rmqpull_broker.core.state.names import TBW102, check_topic_name, check_topic_spelling, is_system_topic
+from rmqpull_broker.core.state.names import (
+    TBW102,
+    check_topic_name,
+    check_topic_spelling,
+    is_system_topic,
+    name_pop_retry_topic,
+)
 
 PERM_MAX = 7
 
@@ -58,11 +64,16 @@ def check_changed_name(state: BrokerState, name: str) -> None:
 
 
 def delete_topic(draft: Draft, name: str) -> None:
-    """Deletes a topic with its messages and every group's offsets on it. Raises TopicNotFound, or IllegalTopic."""
+    """Deletes a topic with its messages, every group's offsets on it, and what a group would get of it once more.
+
+    Raises TopicNotFound, or IllegalTopic.
+    """
     _refuse_system_topic(draft.state, name)
     if draft.find_topic(name) is None:
         raise TopicNotFound(f"topic[{name}] not exist, nothing to delete")
-    draft.add(TopicDeleted(name))
+    retries = {name_pop_retry_topic(group, name) for group in draft.state.groups} - {name}
+    for each in (*sorted(retry for retry in retries if draft.find_topic(retry) is not None), name):
+        draft.add(TopicDeleted(each))
 
 
 def create_on_send(

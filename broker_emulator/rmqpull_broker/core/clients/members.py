@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rmqpull_broker.core.clients.subscriptions import FilterData, FilterTable, SubscriptionData
@@ -51,6 +51,11 @@ class ChannelTable:
         is_new = channel.channel_id not in self._channels
         self._channels[channel.channel_id] = channel, now_ms
         return is_new
+
+    def keep(self, channel_ids: Collection[str], now_ms: int) -> None:
+        """Adds a heartbeat of those of these channels that are here."""
+        for channel_id in self._channels.keys() & channel_ids:
+            self._channels[channel_id] = self._channels[channel_id][0], now_ms
 
     def remove(self, channel_id: str) -> bool:
         """Removes a channel. Returns whether it existed."""

@@ -7,7 +7,7 @@ topic (rules 5.7).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rmqpull_broker.core.clients.members import (
     ChannelTable,
@@ -134,6 +134,11 @@ class ConsumerRegistry:
             self._remove(info, channel_id, now_ms)
         return [change for info in left if (change := self._make_change(info)) is not None]
 
+    def keep(self, channel_ids: Collection[str], now_ms: int) -> None:
+        """Adds a heartbeat of members, by their channels."""
+        for info in self._groups.values():
+            info.members.keep(channel_ids, now_ms)
+
     def expire(self, now_ms: int) -> list[ClientChannel]:
         """Removes members without a heartbeat for two minutes, and returns the channels to close.
 
@@ -236,6 +241,11 @@ class ProducerRegistry:
         """Removes the producer of a closed connection from all groups."""
         for group in [group for group, channels in self._groups.items() if channel_id in channels]:
             self.unregister(group, channel_id)
+
+    def keep(self, channel_ids: Collection[str], now_ms: int) -> None:
+        """Adds a heartbeat of producers, by their channels."""
+        for channels in self._groups.values():
+            channels.keep(channel_ids, now_ms)
 
     def expire(self, now_ms: int) -> list[ClientChannel]:
         """Removes producers without a heartbeat for two minutes, and returns the channels to close."""

@@ -44,7 +44,7 @@ def acknowledge(draft: Draft, message: Delivered) -> bool:
             return False
         batch, next_offset = acknowledge_in_order(batch, offset)
         draft.add(batch)
-        if draft.find_consumer_offset(group, queue) != next_offset:
+        if (draft.find_consumer_offset(group, queue) or 0) < next_offset:
             draft.add(OffsetsCommitted(group, ((queue, next_offset),)))
         return True
     if not draft.is_in_flight(group, queue, offset, receipt.pop_time_ms):

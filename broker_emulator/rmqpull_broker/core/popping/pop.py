@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.popping.order import find_block_end_ms, make_ordered_batch
 from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, REVIVE_QUEUES, TopicKind
 from rmqpull_broker.core.popping.request import (
@@ -147,6 +147,8 @@ def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: 
 def _pull(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, start: int, room: int) -> Pulled:
     """Reads a queue; an offset outside its bounds is corrected, and the queue read once more."""
     message_filter = request.message_filter
+    if draft.find_kept_bounds(queue) != draft.state.bounds(queue):  # the topic was deleted by an earlier command
+        return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, start, 0, Bounds(0, 0))
     pulled = pull_messages(draft.state, queue, start, room, message_filter)
     if pulled.status in _OUTSIDE:
         pulled = pull_messages(draft.state, queue, pulled.next_offset, room, message_filter)

@@ -127,6 +127,12 @@ class Renewals:
             self.forget(renewal)
         return renewal
 
+    def drop(self, holder: Holder, message_id: str, receipt: Receipt) -> None:
+        """Forgets the delivery that a receipt names, and no newer one."""
+        renewal = self._by_holder.get(holder, {}).get(_find_place(message_id, receipt))
+        if renewal is not None and renewal.popped_ms == receipt.pop_time_ms:
+            self.forget(renewal)
+
     def take_all(self, is_gone: Callable[[Holder], bool]) -> list[Renewal]:
         """Forgets all messages of some holders, and returns what was kept."""
         gone = [holder for holder in self._by_holder if is_gone(holder)]

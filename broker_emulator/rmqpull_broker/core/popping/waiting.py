@@ -92,10 +92,18 @@ class WaitingPops:
                         break
         return self._take(woken)
 
-    def take_oldest(self, topic: str, broker_name: str, group: str) -> list[int]:
-        """Removes the oldest pop of a group, and returns its ticket, if there is one."""
-        of_group = self._find(_Place(topic, broker_name), group)
-        return self._take([next(iter(of_group))] if of_group else [])
+    def take_oldest(self, topic: str, broker_name: str, group: str, queue_id: int = ALL_QUEUES) -> list[int]:
+        """Removes the oldest pop of a group that may get a message of a queue, and returns its ticket, if there is one.
+
+        Without a queue, pops of single queues that are older than the oldest pop of all queues are taken, too.
+        """
+        taken = []
+        for ticket, pop in self._find(_Place(topic, broker_name), group).items():
+            if queue_id in (ALL_QUEUES, pop.queue_id) or pop.queue_id == ALL_QUEUES:
+                taken.append(ticket)
+                if queue_id != ALL_QUEUES or pop.queue_id == ALL_QUEUES:
+                    break
+        return self._take(taken)
 
     def take_all_of(self, topics: Iterable[str], group: str | None = None) -> list[int]:
         """Removes all pops of topics, of one group or of all groups, and returns their tickets."""

@@ -142,12 +142,19 @@ class BrokerState(TopicsAndGroups):
                 self._add_resets(group, offsets)
             case Popped() | PopEnded() | PoppedInOrder():
                 self.popped.apply(fact)
+                self._drop_gone(fact)
             case RequestModeSet(topic_name, group):
                 self.request_modes[topic_name, group] = fact
             case RowsLost():
                 self._add_lost_rows(fact)
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
                 self.stages.apply(fact)
+
+    def _drop_gone(self, fact: Popped | PopEnded | PoppedInOrder) -> None:
+        """Ends the flights of messages that retention has deleted in the same write, before they were delivered."""
+        min_offset = self.bounds(fact.queue).min_offset
+        if not isinstance(fact, PopEnded) and fact.offsets and fact.offsets[0] < min_offset:
+            self.popped.trim([(fact.queue, min_offset)])
 
     def _set_consumer_offsets(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
         """Overwrites any offset, also with a smaller one. A negative offset reads as not found (rules 3.5, 6.1)."""

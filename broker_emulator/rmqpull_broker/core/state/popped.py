@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from rmqpull_broker.core.model import MessageQueue
@@ -26,8 +27,8 @@ class InFlight(NamedTuple):
 
 
 def make_offsets(offsets: Sequence[int]) -> Sequence[int]:
-    """Returns ascending offsets as a range if they are neighbours, else as a tuple."""
-    if offsets and offsets[-1] - offsets[0] + 1 == len(offsets):
+    """Returns ascending offsets as a range if they are neighbours, else as a tuple. An offset may be there twice."""
+    if offsets and offsets[-1] - offsets[0] + 1 == len(offsets) == len(set(offsets)):
         return range(offsets[0], offsets[-1] + 1)
     return tuple(offsets)
 
@@ -148,8 +149,12 @@ class PoppedMessages:
                 gone = [offset for offset in delivery.list_left() if offset < min_offset]
                 self._end(*key, gone, delivery.pop_time_ms)
         for key in [key for key in self._in_order if key[1] in kept_from]:
-            if self._in_order[key].offsets[-1] < kept_from[key[1]]:
+            batch = self._in_order[key]
+            gone = [offset for offset in batch.offsets if offset < kept_from[key[1]]]
+            if len(gone) == len(batch.offsets):
                 del self._in_order[key]
+            elif gone:
+                self._in_order[key] = replace(batch, acknowledged=tuple(sorted({*batch.acknowledged, *gone})))
 
     def drop_topic(self, topic: str) -> None:
         """Forgets everything about the queues of a deleted topic."""

@@ -4,6 +4,7 @@ counts and logs the call.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -61,6 +62,8 @@ def make_method_handler(service: Service, method: rpc.Method, handler: Handler) 
                     async for response in responses:
                         call.note(response)
                         await context.write(response)
+            except grpc.aio.InternalError:  # the caller has left in the middle of a response
+                raise asyncio.CancelledError from None
             except Exception as error:  # noqa: BLE001 (as above)
                 response = await call.refuse(error)
                 call.note(response)

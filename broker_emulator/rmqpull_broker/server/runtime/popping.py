@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -29,7 +30,8 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
-from rmqpull_broker.server.clock import Clock
+from rmqpull_broker.core.state.popped import GroupQueue
+from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.stats import Stats
@@ -71,7 +73,8 @@ class Popping:
         self._metrics = metrics or Metrics()
         self._stats = stats or Stats()
         self._waits = WaitingPops()
-        self._futures: dict[int, asyncio.Future[None]] = {}
+        self._futures: dict[int, tuple[PopRequest, asyncio.Future[None]]] = {}
+        self._free_alarms: dict[GroupQueue, Timer] = {}
         self._releases: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -86,14 +89,17 @@ class Popping:
 
     # --- pops --------------------------------------------------------------------------------------------------------
 
-    async def pop(self, request: PopRequest, poll_ms: int = 0) -> PopResult:
+    async def pop(self, request: PopRequest, poll_ms: int = 0, left_s: float = math.inf) -> PopResult:
         """Pops messages, and waits up to ``poll_ms`` for the first one. Without a message in time, the result is empty.
 
+        The wait takes ``left_s`` seconds of the caller's time at most, also when a manual clock stands still.
         What was delivered to a caller that leaves comes again after a second. Raises what ``pop_messages`` raises,
         BadRequest, TooManyRequests when too many pops wait, and ServiceNotAvailable.
         """
         request.check()
         until_ms = self._clock.passing_ms() + poll_ms
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + left_s
         while True:
             outlook = look_ahead(self._state, request, self._clock.wall_ms())
             result = NOTHING
@@ -104,10 +110,10 @@ class Popping:
                     if result.rest_count:
                         self._wake_oldest(request)
                     return result
-            if self._clock.passing_ms() >= until_ms or self._is_closed:
+            if self._clock.passing_ms() >= until_ms or loop.time() >= ends_s or self._is_closed:
                 return result
             if not outlook.is_ready:
-                await self._wait(request, self._find_wake_ms(outlook, until_ms))
+                await self._wait(request, self._find_wake_ms(outlook, until_ms), ends_s)
 
     def _count(self, group: str, result: PopResult) -> None:
         self._metrics.count_popped(group, result)
@@ -134,11 +140,13 @@ class Popping:
             return until_ms
         return min(until_ms, self._clock.passing_ms() + max(0, outlook.blocked_until_ms - self._clock.wall_ms()))
 
-    async def _wait(self, request: PopRequest, until_ms: int) -> None:
+    async def _wait(self, request: PopRequest, until_ms: int, ends_s: float) -> None:
         ticket = self._waits.add(request)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._futures[ticket] = future
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._futures[ticket] = request, future
         timer = self._clock.call_at(until_ms, lambda: self._wake([ticket]))
+        end = loop.call_at(ends_s, self._wake, [ticket]) if ends_s < math.inf else None
         try:
             await future
         except asyncio.CancelledError:
@@ -147,16 +155,24 @@ class Popping:
             raise
         finally:
             timer.cancel()
+            if end is not None:
+                end.cancel()
             self._waits.remove(ticket)
             del self._futures[ticket]
 
     def _wake_oldest(self, request: PopRequest) -> None:
-        self._wake(self._waits.take_oldest(request.topic, request.broker_name, request.group))
+        self._wake(self._take_oldest(request))
+
+    def _take_oldest(self, request: PopRequest) -> list[int]:
+        return self._waits.take_oldest(request.topic, request.broker_name, request.group, request.queue_id)
 
     def _wake(self, tickets: Iterable[int]) -> None:
-        for ticket in tickets:
-            future = self._futures.get(ticket)
-            if future is not None and not future.done():
+        left = list(tickets)
+        for ticket in left:
+            request, future = self._futures[ticket]
+            if future.cancelled():
+                left += self._take_oldest(request)  # its caller has left, and what has come is another's
+            elif not future.done():
                 future.set_result(None)
 
     def wake_for(self, facts: Iterable[Fact]) -> None:
@@ -175,12 +191,32 @@ class Popping:
                         self._wake_columns(queue, first, count)
                 case OffsetsReset(group, offsets):
                     self._wake(self._waits.take_all_of({queue.topic for queue, _ in offsets}, group))
-                case PoppedInOrder(group, queue) if find_block_end_ms(fact, "", self._clock.wall_ms()) is None:
-                    self._wake(self._waits.take_oldest(queue.topic, queue.broker_name, group))
+                case PoppedInOrder():
+                    self._wake_when_free(fact)
                 case TopicPut(topic):
                     self._wake(self._waits.take_all_of([topic.name]))
                 case TopicDeleted(name):
                     self._wake(self._waits.take_all_of([name]))
+
+    def _wake_when_free(self, batch: PoppedInOrder) -> None:
+        """Wakes a pop when a batch in order no longer blocks its queue. A newer batch takes the place of this one."""
+        key, now_ms = (batch.group, batch.queue), self._clock.wall_ms()
+        if key in self._free_alarms:
+            self._free_alarms.pop(key).cancel()
+        end_ms = find_block_end_ms(batch, "", now_ms)
+        if end_ms is None:
+            self._wake_oldest_of(key)
+        else:
+            at_ms = self._clock.passing_ms() + end_ms - now_ms
+            self._free_alarms[key] = self._clock.call_at(at_ms, partial(self._end_block, key))
+
+    def _end_block(self, key: GroupQueue) -> None:
+        del self._free_alarms[key]
+        self._wake_oldest_of(key)
+
+    def _wake_oldest_of(self, key: GroupQueue) -> None:
+        group, queue = key
+        self._wake(self._waits.take_oldest(queue.topic, queue.broker_name, group, queue.queue_id))
 
     def _wake_columns(self, queue: MessageQueue, first_offset: int, count: int) -> None:
         if self._waits.has_pops_of(queue):
@@ -236,6 +272,9 @@ class Popping:
     def close(self) -> None:
         """Ends all pops that wait, and lets no further one wait."""
         self._is_closed = True
+        for alarm in self._free_alarms.values():
+            alarm.cancel()
+        self._free_alarms.clear()
         self._wake(self._waits.take_all())
 
 

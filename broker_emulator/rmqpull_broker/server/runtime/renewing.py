@@ -99,8 +99,8 @@ class Renewing:
         return renewal.receipt
 
     def forget(self, holder: Holder, message_id: str, receipt: Receipt) -> None:
-        """Forgets a message that its client has not got."""
-        self._renewals.take(holder, message_id, receipt)
+        """Forgets a message that its client has not got by this delivery. It may have got a newer one meanwhile."""
+        self._renewals.drop(holder, message_id, receipt)
 
     def release_gone(self) -> None:
         """Releases the messages of clients that have left. The check every 5 s does so, too."""

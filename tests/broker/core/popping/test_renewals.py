@@ -141,6 +141,15 @@ def test_a_message_that_is_delivered_again_is_kept_once() -> None:
     assert renewals.take(ANN, "id-0", receipt()) is newer
 
 
+def test_a_delivery_that_did_not_arrive_leaves_a_newer_one() -> None:
+    renewals = Renewals()
+    newer = keep(renewals, pop_time_ms=POPPED_MS + MINUTE)
+    renewals.drop(ANN, "id-0", receipt())
+    assert newer.is_kept
+    renewals.drop(ANN, "id-0", newer.receipt)
+    assert (newer.is_kept, len(renewals)) == (False, 0)
+
+
 def test_a_renewal_that_ends_after_the_acknowledgement_only_tells_its_receipt() -> None:
     renewals = Renewals()
     renewal = keep(renewals)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.grpc import calls
 from rmqpull_broker.server.observability.logs import JsonFormatter
+from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS
+from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from tests.harness.parking_watch import ParkingWatch
+from tests.harness.receiver import Receiver
 from tests.harness.rpc_client import Connect, RpcClient
+from tests.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
@@ -84,3 +89,29 @@ def test_an_unexpected_error_is_logged_with_its_call(
 )
 def test_the_address_of_a_peer_is_parsed(peer: str, host: str) -> None:
     assert calls._parse_peer(peer) == host
+
+
+@pytest.mark.parametrize("leave", ["cancel", "close"])
+def test_a_caller_that_leaves_in_the_middle_of_a_response_is_no_error(
+    leave: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    method = rpc.MESSAGING.methods["ReceiveMessage"]
+    narrow = {"grpc.http2.bdp_probe": 0, "grpc.http2.lookahead_bytes": 65_536, "grpc.use_local_subchannel_pool": 1}
+    with running_broker({"orders": 1}) as broker, Receiver(broker.endpoints) as receiver:
+        broker.send("orders", *[bytes(100_000)] * 64)
+        with grpc.insecure_channel(broker.endpoints, list(narrow.items())) as channel:
+            call = channel.unary_stream(method.path, method.request.SerializeToString, method.response.FromString)
+            responses: Any = call(receiver.make_request(32), timeout=60, metadata=(("x-mq-client-id", "readers@test"),))
+            next(responses)
+            for _ in range(100):  # each looks from the event loop, so the broker now waits until more can be written
+                assert broker.look(lambda state: len(state.popped)) > 0
+            if leave == "cancel":
+                responses.cancel()
+        # What it has not read comes again.
+        wait_until(lambda: broker.look(any_comes_soon), "released")
+    assert [line for line in caplog.records if line.levelno >= logging.WARNING] == []
+
+
+def any_comes_soon(state: BrokerState) -> bool:
+    flights = [flight for key in state.popped.list_queues() for flight in state.popped.list_in_flight(*key)]
+    return any(flight.visible_ms - flight.pop_time_ms == RELEASED_AFTER_MS for flight in flights)

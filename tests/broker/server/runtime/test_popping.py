@@ -11,10 +11,11 @@ import pytest
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.errors import TopicNotFound
 from rmqpull_broker.core.filters.message_filter import parse_tags
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.popping.receipts import Delivered
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
+from rmqpull_broker.core.state.facts import RowsStored
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.waiting import until
 
@@ -109,6 +110,81 @@ def test_in_order_a_waiting_pop_goes_on_when_the_last_batch_is_visible_again() -
         assert [list(part.offsets) for part in (await task).parts] == [[0]]
 
     run_pops(story, consume_message_orderly=True)
+
+
+def list_delivered(result: PopResult) -> list[Delivered]:
+    return [
+        Delivered(GROUP, part.queue, result.make_receipt(part, offset, -1))
+        for part in result.parts
+        for offset in part.offsets
+    ]
+
+
+def test_in_order_a_pop_that_waited_before_the_batch_goes_on_when_it_is_visible_again() -> None:
+    async def story(broker: PopHarness) -> None:
+        request = replace(POP, in_order=True)
+        first, second = [await wait(broker, request) for _ in range(2)]
+        await broker.send("a", message_group="g")
+        assert (await first).message_count == 1
+        await broker.advance(9_999)
+        assert not second.done()
+        await broker.advance(1)
+        assert (await second).message_count == 1
+
+    run_pops(story, consume_message_orderly=True)
+
+
+def test_in_order_a_shorter_invisible_time_lets_a_waiting_pop_go_on_sooner() -> None:
+    async def story(broker: PopHarness) -> None:
+        request = replace(POP, in_order=True)
+        await broker.send("a", message_group="g")
+        delivered = list_delivered(await broker.popping.pop(request))
+        task = await wait(broker, request)
+        await broker.popping.change_invisible_times(delivered, 1_000)
+        await broker.advance(999)
+        assert not task.done()
+        await broker.advance(1)
+        assert (await task).message_count == 1
+
+    run_pops(story, consume_message_orderly=True)
+
+
+def test_in_order_an_acknowledgement_wakes_a_pop_of_its_queue() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a", message_group="g")
+        await broker.send("b", message_group="g")
+        hot = next(number for number in (0, 1) if broker.state.bounds(MessageQueue(TOPIC, "broker-a", number))[1])
+        request = replace(POP, in_order=True, max_msg_nums=1, queue_id=hot)
+        delivered = list_delivered(await broker.popping.pop(request))
+        other = await wait(broker, replace(request, queue_id=1 - hot))
+        task = await wait(broker, request)
+        await broker.popping.acknowledge(delivered)
+        assert (await task).message_count == 1
+        assert not other.done()
+        other.cancel()
+
+    run_pops(story, queues=2, consume_message_orderly=True)
+
+
+def test_a_message_that_woke_a_caller_who_has_left_is_anothers() -> None:
+    async def story(broker: PopHarness) -> None:
+        first, second = [await wait(broker) for _ in range(2)]
+        first.cancel()  # its task has not run yet when the message comes
+        broker.popping.wake_for([RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),))])
+        await broker.group_commit.execute(
+            lambda draft: draft.add(RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),)))
+        )
+        assert (await second).message_count == 1
+
+    run_pops(story)
+
+
+def test_with_a_clock_that_stands_still_a_pop_ends_with_the_time_of_its_caller() -> None:
+    async def story(broker: PopHarness) -> None:
+        assert (await broker.popping.pop(POP, 20_000, left_s=0.01)).message_count == 0
+        assert broker.popping.waiting_count == 0
+
+    run_pops(story)
 
 
 async def leave_with_the_message(broker: PopHarness, task: asyncio.Task[PopResult]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 from typing import Any
 
 import grpc
@@ -13,18 +14,23 @@ from rmqpull_broker.core.admin.groups import delete_group
 from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumeType
 from rmqpull_broker.core.clients.settings import ClientProfile
-from rmqpull_broker.core.model import GroupConfig, TopicConfig
+from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.popping.pop import pop_messages
+from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.request import PopRequest
+from rmqpull_broker.core.state.retention import trim
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.server import ServerHarness, run_on_server
 from tests.harness.waiting import until
 
-ORDERS, GROUP = v2.Resource(name="orders"), v2.Resource(name="readers")
+ORDERS, READERS = v2.Resource(name="orders"), v2.Resource(name="readers")
 
 
 def make_receive(count: int = 32) -> Any:
     request = service.ReceiveMessageRequest(
-        group=GROUP,
+        group=READERS,
         message_queue=v2.MessageQueue(topic=ORDERS),
         filter_expression=v2.FilterExpression(type=v2.FilterType.TAG, expression="*"),
         batch_size=count,
@@ -39,7 +45,7 @@ def make_ack(*messages: v2.Message) -> Any:
         service.AckMessageEntry(message_id="m", receipt_handle=message.system_properties.receipt_handle)
         for message in messages
     ]
-    return service.AckMessageRequest(group=GROUP, topic=ORDERS, entries=entries)
+    return service.AckMessageRequest(group=READERS, topic=ORDERS, entries=entries)
 
 
 def register(server: ServerHarness) -> None:
@@ -142,3 +148,62 @@ def test_a_group_that_is_deleted_forgets_what_is_in_flight() -> None:
         assert {message.system_properties.delivery_attempt for message in again} == {1}
 
     run_on_server(story)
+
+
+def test_what_retention_deletes_in_the_same_write_is_not_in_flight() -> None:
+    """A pop and a change that are written together with the deletion see what is about to go."""
+
+    async def story(broker: PopHarness) -> None:
+        queue = MessageQueue(TOPIC, "broker-a", 0)
+        for body in "abc":
+            await broker.send(body)
+        assert len(broker.stored(TOPIC)) == 3  # a read ends the chunk, which retention can delete
+        await broker.send("d")
+        changed = await broker.popping.pop(PopRequest(GROUP, TOPIC, "broker-a", max_msg_nums=2, invisible_ms=10_000))
+        (part,) = changed.parts
+        delivered = [Delivered(GROUP, queue, changed.make_receipt(part, offset, -1)) for offset in part.offsets]
+        others = PopRequest("others", TOPIC, "broker-a", max_msg_nums=2, invisible_ms=20_000)
+        await asyncio.gather(
+            broker.group_commit.execute(lambda draft: trim(draft, [(queue, 3)]), makes_room=True),
+            broker.popping.change_invisible_times(delivered, 20_000),
+            broker.group_commit.execute(partial(pop_messages, request=others, now_ms=1, draw=lambda count: count - 1)),
+        )
+        assert len(broker.state.popped) == 0
+        await broker.popping.pop(PopRequest(GROUP, TOPIC, "broker-a", invisible_ms=10_000))
+        await broker.advance(30_000)
+        assert [row.message.body for row in broker.stored(RETRY_TOPIC)] == [b"d"]
+
+    run_pops(story)
+
+
+def test_a_pop_in_the_same_write_as_a_new_topic_sees_none_of_the_old_messages() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("old")
+        topic = TopicConfig(TOPIC, 1, 1, creation_id="second")
+        request = PopRequest(GROUP, TOPIC, "broker-a", invisible_ms=10_000)
+        _, _, result = await asyncio.gather(
+            broker.group_commit.execute(lambda draft: delete_topic(draft, TOPIC)),
+            broker.group_commit.execute(lambda draft: create_topic(draft, topic)),
+            broker.popping.pop(request),
+        )
+        assert result.message_count == 0
+        await broker.send("new")
+        (part,) = (await broker.popping.pop(request)).parts
+        assert list(part.offsets) == [0]
+
+    run_pops(story)
+
+
+def test_the_retries_of_a_deleted_topic_do_not_come_with_a_new_one() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("old")
+        await broker.receive()
+        await broker.advance(10_000)
+        assert len(broker.stored(RETRY_TOPIC)) == 1
+        await broker.group_commit.execute(lambda draft: delete_topic(draft, TOPIC))
+        topic = TopicConfig(TOPIC, 1, 1, creation_id="second")
+        await broker.group_commit.execute(lambda draft: create_topic(draft, topic))
+        await broker.send("new")
+        assert (await broker.receive()).bodies == ["new"]
+
+    run_pops(story)

@@ -47,7 +47,8 @@ async def ack_message(service: RemotingService, call: RemotingCall) -> RemotingC
 
 
 def _count(service: RemotingService, group: str, queue: MessageQueue, has_ended: bool) -> None:
-    service.service.metrics.acknowledged[group, queue.topic] += has_ended
+    if has_ended:  # anybody may name a group
+        service.service.metrics.acknowledged[group, queue.topic] += 1
 
 
 async def ack_messages(service: RemotingService, call: RemotingCall) -> RemotingCommand:

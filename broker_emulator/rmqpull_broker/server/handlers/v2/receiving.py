@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -73,7 +74,8 @@ async def receive_message(
     try:
         try:
             pop, group, poll_ms = await _pop_from(service, request, caller)
-            result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS)
+            left_s = math.inf if caller.remaining_ms is None else (caller.remaining_ms - ENDS_EARLY_MS) / 1_000
+            result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS, left_s)
             left = list(_read(service, result))
             left = await _drop_exhausted(service, group, left)
         except BrokerError as error:

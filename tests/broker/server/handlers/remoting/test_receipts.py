@@ -135,3 +135,9 @@ def test_in_order_a_change_keeps_the_time_of_the_pop(broker: RunningBroker, memb
     assert read_bodies(member.pop(order="true", maxMsgNums=1)) == ["one"]
     member.ack(member.list_receipts(first)[0])  # of the first pop: too late
     assert member.change(receipt, 5_000).code == 0
+
+
+def test_acknowledgements_of_unknown_groups_take_no_memory(broker: RunningBroker, member: PopMember) -> None:
+    for number in range(3):
+        assert member.ack(RECEIPT, consumerGroup=f"unknown-{number}").code == 0
+    assert list(broker._server.metrics.acknowledged) == []

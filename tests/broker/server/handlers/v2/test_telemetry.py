@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
@@ -13,6 +13,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import GroupPut
 from rmqpull_broker.server import clients
 from rmqpull_broker.server.handlers.v2.telemetry import telemetry
+from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.wire import limits
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -280,3 +281,16 @@ def test_a_client_that_does_not_read_its_responses_is_cut_off(monkeypatch: pytes
     monkeypatch.setattr(clients, "COMMANDS_WAITING_MAX", 0)
     with pytest.raises(Exception, match="the client has not read the responses to earlier settings"):
         answers(HandlerHarness(), make_settings("PRODUCER", "orders"))
+
+
+def test_settings_are_kept_before_their_group_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's client receives before it gets the response to its settings."""
+    seen = []
+
+    async def ensure_groups(service: Service, names: Iterable[str]) -> list[GroupConfig]:
+        seen.append((service.clients.has_profile("tester"), *names))
+        return [GroupConfig(name) for name in names]
+
+    monkeypatch.setattr(Service, "ensure_groups", ensure_groups)
+    answers(HandlerHarness(), make_settings("SIMPLE_CONSUMER", "orders", group="readers"))
+    assert seen == [(True, "readers")]
