@@ -15,7 +15,7 @@ LIBRARIES: Mapping[Language, str] = {
 LACKS: Mapping[tuple[Language, str], str] = {
     ("python", "reconnect"): (
         "its push consumer reads no Telemetry after the first settings (it fails to make a gauge without metrics), and "
-        "tells a proxy that was restarted its settings five minutes later at the earliest"
+        "tells a proxy that was restarted its settings five to ten minutes later"
     ),
     ("node", "fifo retry"): "it knows no customized back-off, and gives up a failed FIFO message",
     ("rust", "push"): "it has no push consumer",

@@ -16,8 +16,8 @@ class Receiver:
     A receive that finds nothing takes 5 s, so tests receive what is there.
     """
 
-    def __init__(self, endpoints: str, group: str = "readers", topic: str = "orders") -> None:
-        self.client = RpcClient(endpoints, f"{group}@test")
+    def __init__(self, endpoints: str, group: str = "readers", topic: str = "orders", language: str = "") -> None:
+        self.client = RpcClient(endpoints, f"{group}@test", language)
         self.group, self.topic = v2.Resource(name=group), v2.Resource(name=topic)
         self._stream = self.client.open_stream("Telemetry")
         settings = make_settings("SIMPLE_CONSUMER", topic, group=group)

@@ -82,11 +82,15 @@ class RpcStream:
 
 
 class RpcClient:
-    """A client of a broker. Without ``client_id`` it sends no header with its id."""
+    """A client of a broker. Without ``client_id`` it sends no header with its id, and without ``language`` none with that.
 
-    def __init__(self, endpoints: str, client_id: str = "tester") -> None:
+    Apache's proxy needs the language of consumers.
+    """
+
+    def __init__(self, endpoints: str, client_id: str = "tester", language: str = "") -> None:
         self.channel = grpc.insecure_channel(endpoints, options=_OPTIONS)
-        self._metadata = (("x-mq-client-id", client_id),) if client_id else ()
+        headers = {"x-mq-client-id": client_id, "x-mq-language": language}
+        self._metadata = tuple((name, value) for name, value in headers.items() if value)
 
     def start(self, name: str, request: Any) -> PendingCall:
         """Sends a request and does not wait for its response."""

@@ -36,7 +36,10 @@ _config_options = flags(
     click.option("--orderly/--no-orderly", default=None, help="Whether the group consumes in order (FIFO)."),
     click.option("--retry-queues", type=int, metavar="N", help="Number of queues of its retry topic."),
     click.option(
-        "--retry-max-times", type=int, metavar="N", help="Deliveries of a message before it becomes a dead letter."
+        "--retry-max-times",
+        type=int,
+        metavar="N",
+        help="Deliveries of a message after the first one, before it becomes a dead letter.",
     ),
     click.option(
         "--retry-policy",

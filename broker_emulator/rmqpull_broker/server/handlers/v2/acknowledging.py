@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from rmqpull_broker.core.errors import BadRequest, BrokerError, InternalError, InvalidReceiptHandle
 from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
+from rmqpull_broker.core.popping.checks import Asked, check_receipt
 from rmqpull_broker.core.popping.receipts import Delivered, parse_handle
 from rmqpull_broker.core.popping.renewals import Holder
+from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from
@@ -28,7 +30,9 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
     statuses, accepted = list[v2.Status](), list[Delivered]()
     for entry in request.entries:
         try:
-            accepted.append(await _find_message(service, caller, (group, topic), entry))
+            message = await _find_message(service, caller, (group, topic), entry)
+            _check_place(service, message, "ack")
+            accepted.append(message)
             statuses.append(OK)
         except BrokerError as error:
             statuses.append(make_status(error))
@@ -52,6 +56,7 @@ async def change_invisible_duration(
     topic, group = _names_from(request)
     invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), 0)
     message = await _find_message(service, caller, (group, topic), request)
+    _check_place(service, message, "changeInvisibleDuration")
     (receipt,) = await service.popping.change_invisible_times([message], invisible_ms)
     return rpc.ChangeInvisibleDurationResponse(status=OK, receipt_handle=receipt.handle)
 
@@ -67,7 +72,7 @@ async def forward_message_to_dead_letter_queue(
         raise InvalidReceiptHandle("receipt handle has no commit log offset")
     now_ms = service.clock_ms()
     await service.group_commit.execute(lambda draft: give_up(draft, service.sender, message, now_ms))
-    return rpc.ForwardMessageToDeadLetterQueueResponse(status=OK)
+    return rpc.ForwardMessageToDeadLetterQueueResponse(status=v2.Status(code=v2.Code.OK, message="0"))
 
 
 _Change = rpc.ChangeInvisibleDurationRequest | rpc.ForwardMessageToDeadLetterQueueRequest
@@ -95,6 +100,16 @@ async def _find_message(
     if receipt.broker_name not in service.state.broker_names:
         raise BadRequest(f"the broker of the receipt handle is unknown: {receipt.broker_name[:100]}")
     return Delivered(group, receipt.find_queue(group, topic), receipt)
+
+
+def _check_place(service: Service, message: Delivered, what: str) -> None:
+    """Raises InternalError, as Apache's proxy, for a handle with a queue or an offset that the topic does not have."""
+    queue, offset = message.queue, message.receipt.queue_offset
+    asked = Asked(message.group, queue.topic, queue.queue_id, remote_address="", broker_ip="")
+    try:
+        check_receipt(Draft(service.state), asked, queue, offset, is_change=what != "ack")
+    except BrokerError as error:
+        raise InternalError(f"{what} failed: status is abnormal") from error
 
 
 def _find_common(statuses: Iterable[v2.Status]) -> v2.Status:

@@ -94,6 +94,7 @@ def test_mutated_handles_lose_no_message_that_they_do_not_name(in_order: bool, m
 @pytest.mark.parametrize(
     "handle", ["", "x", "0 1000000 60000 1 0 broker-a 0", "a b c d e f g h i", "0 " * 5_000, "1" * 100_000]
 )
+@pytest.mark.proves("A receipt handle that cannot be read")
 def test_what_is_no_handle_is_refused(handle: str) -> None:
     async def story(broker: PopHarness) -> None:
         assert await broker.ack(handle) == ["INVALID_RECEIPT_HANDLE"] * 2
