@@ -82,7 +82,7 @@ class RpcStream:
 
 
 class RpcClient:
-    """A client of a broker. Without ``client_id`` it sends no header with its id, and without ``language`` none with that.
+    """A client of a broker. Without ``client_id`` or ``language`` it sends no header with it.
 
     Apache's proxy needs the language of consumers.
     """
