@@ -264,6 +264,11 @@ class Clients:
         self._open_streams.add(stream)
         return stream
 
+    @property
+    def stream_count(self) -> int:
+        """How many streams are open. A client that was killed has none as soon as its connection is seen to close."""
+        return len(self._open_streams)
+
     def close_stream(self, stream: TelemetryStream) -> None:
         """Ends and removes a stream."""
         stream.end()

@@ -79,6 +79,7 @@ def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) 
 def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work, tmp_path: Path) -> None:
     """Renewal, on the emulator alone: what a killed consumer held comes again two minutes after its last heartbeat."""
     work.clients.kill()
+    wait_until(lambda: work.broker._server.clients.stream_count == 0, "the broker sees that it has left")
     work.broker.clock.advance(seconds=140)  # two minutes, and the checks of clients and receipts
     with GrpcClients(LANGUAGES["python"](tmp_path / "others")) as others:
         options = {"group": GROUP, "subscriptions": {TOPIC: "*"}, "awaitMs": 5_000}
