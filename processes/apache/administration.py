@@ -35,9 +35,19 @@ class Administration:
 
     def find_brokers(self) -> dict[str, dict[int, str]]:
         """Returns the addresses of all brokers, by broker name and broker id. The master has the id 0."""
-        body = self._ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
-        table = read_json(body).get("brokerAddrTable") or {}
-        return {name: {int(key): at for key, at in one["brokerAddrs"].items()} for name, one in table.items()}
+        return _read_brokers(self._ask(RequestCode.GET_BROKER_CLUSTER_INFO))
+
+    def is_registered(self, name: str, broker_id: int, address: str) -> bool:
+        """Returns whether all name servers that can be reached, at least one, know a broker by this address.
+
+        A broker registers at each name server by itself, so one may know it before the others do.
+        """
+        told = []
+        for name_server in self._name_servers:
+            with suppress(OSError):
+                brokers = _read_brokers(self.call(name_server, RequestCode.GET_BROKER_CLUSTER_INFO))
+                told.append(brokers.get(name, {}).get(broker_id))
+        return bool(told) and all(each == address for each in told)
 
     def find_masters(self, broker: str | None = None) -> dict[str, str]:
         """Returns the addresses of the masters by broker name: of all, or of one broker."""
@@ -73,13 +83,18 @@ class Administration:
         """Creates or changes a topic, and returns when the name server knows it.
 
         ``queues`` is the number of queues to write to, and of queues to read from if ``read_queues`` is missing.
-        ``attributes`` are those of 5.x, such as ``{"message.type": "FIFO"}``.
+        ``attributes`` are those of 5.x, such as ``{"message.type": "FIFO"}``. Raises LookupError when there is no
+        master to create it on.
         """
         fields = _topic_fields(topic, queues if read_queues is None else read_queues, queues, perm)
         fields["order"] = str(order).lower()
         if attributes:
             fields["attributes"] = ",".join(f"+{name}={value}" for name, value in attributes.items())
         masters = self.find_masters(broker)
+        if not masters:
+            raise LookupError(
+                f"Topic {topic} cannot be created: no name server knows a master of {broker or 'any broker'}."
+            )
         for address in masters.values():
             self.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         expected = {(name, fields["readQueueNums"], queues, perm) for name in masters}
@@ -272,6 +287,11 @@ class Administration:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"After {ROUTE_WITHIN_S:.0f} s it is not so that {what}.")
             time.sleep(_LOOK_S)
+
+
+def _read_brokers(response: Response) -> dict[str, dict[int, str]]:
+    table = read_json(response.body).get("brokerAddrTable") or {}
+    return {name: {int(key): at for key, at in one["brokerAddrs"].items()} for name, one in table.items()}
 
 
 def _topic_fields(topic: str, read_queues: int, write_queues: int, perm: int) -> dict[str, Any]:

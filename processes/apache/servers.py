@@ -280,7 +280,7 @@ class Broker(Server):
 
         def is_registered() -> bool:
             nonlocal asked
-            if administration.find_brokers().get(self.name, {}).get(self.broker_id) == self.address:
+            if administration.is_registered(self.name, self.broker_id, self.address):
                 return True
             if time.monotonic() > asked + _REGISTER_EVERY_S:
                 administration.update_broker(self.address, brokerPermission=permission)

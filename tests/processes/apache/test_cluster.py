@@ -13,7 +13,6 @@ from processes.apache.cluster import ADMIN, make_cluster, make_guarded_cluster, 
 from processes.apache.cluster import make_secured_cluster as make_secured
 from tests.harness.apache import StartApache
 from tests.harness.secured_proxy import CertificateAuthority
-from tests.harness.waiting import wait_until
 
 READER = Account("reader-1", "secret-of-reader", topics={"orders": "SUB"}, groups={"readers": "SUB"})
 
@@ -33,8 +32,23 @@ def test_the_second_name_server_serves_when_the_first_is_killed(start_apache: St
     assert cluster.addresses == f"{first.address};{second.address}"
     first.kill()
     cluster.administration.create_topic("orders", 2)
-    left = Administration(second.address)
-    wait_until(lambda: "orders" in left.list_topics(), "registered with the second name server")
+    assert "orders" in Administration(second.address).list_topics()
+
+
+def test_a_broker_is_ready_when_all_name_servers_that_run_know_it(start_apache: StartApache) -> None:
+    cluster = start_apache(make_cluster, name_servers=2)
+    (broker,) = cluster.brokers
+    for server in cluster.name_servers:
+        assert Administration(server.address).find_masters() == {"broker-a": broker.address}
+    cluster.name_servers[0].kill()
+    broker.restart()
+    assert cluster.administration.find_masters() == {"broker-a": broker.address}
+
+
+def test_a_topic_needs_a_broker_to_be_created_on(start_apache: StartApache) -> None:
+    cluster = start_apache(make_cluster)
+    with pytest.raises(LookupError, match="no name server knows a master of broker-b"):
+        cluster.administration.create_topic("orders", broker="broker-b")
 
 
 def test_a_slave_is_registered_beside_its_master(start_apache: StartApache) -> None:
