@@ -13,7 +13,7 @@ FROM base AS build
 COPY . /src
 # Remove what the broker does not use: Arrow Flight, S3, and Arrow's headers and tests, a third of Arrow. pip goes too.
 RUN python3 -m venv /opt/rmqpull && \
-    if [ -d /src/wheels ]; then set -- --no-index --find-links /src/wheels rmqpull; else set -- /src; fi && \
+    if [ -d /src/wheels ]; then set -- --no-index --find-links /src/wheels 'rmqpull[tls]'; else set -- '/src[tls]'; fi && \
     /opt/rmqpull/bin/pip install --no-cache-dir --disable-pip-version-check "$@" && \
     cd "$(/opt/rmqpull/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/pyarrow" && \
     rm -rf include tests libarrow_flight* libarrow_python_flight* _flight* libarrow_s3* _s3fs* && \

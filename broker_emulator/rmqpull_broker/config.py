@@ -90,17 +90,23 @@ SETTINGS = (
         parse_advertised,
     ),
     Setting(
-        "remoting-tls-certificate",
+        "tls-listen",
+        "HOST:PORT",
+        None,
+        "Address for gRPC clients that speak TLS, as Java's do by default. Without --tls-certificate, the broker makes "
+        "a certificate of its own, which needs rmqpull[tls]. Port 0 picks a free port, which the ready line shows.",
+        parse_address,
+    ),
+    Setting(
+        "tls-certificate",
         "FILE",
         None,
-        "PEM file with the certificate chain for TLS on the port of --remoting.",
+        "PEM file with the certificate chain for TLS on the port of --tls-listen, and on those of --remoting.",
         parse_file,
     ),
+    Setting("tls-key", "FILE", None, "PEM file with the key of that certificate, without a password.", parse_file),
     Setting(
-        "remoting-tls-key", "FILE", None, "PEM file with the key of that certificate, without a password.", parse_file
-    ),
-    Setting(
-        "remoting-tls-client-ca",
+        "tls-client-ca",
         "FILE",
         None,
         "PEM file with authorities. With it, a client that uses TLS needs a certificate of one of them.",
@@ -110,7 +116,8 @@ SETTINGS = (
         "remoting-tls-mode",
         "MODE",
         TLS_MODES[0],
-        "With a certificate: 'permissive' also serves connections without TLS on the same port, 'enforcing' does not.",
+        "With a certificate: 'permissive' also serves connections without TLS on the ports of --remoting, 'enforcing' "
+        "does not.",
         parse_tls_mode,
     ),
     Setting(
@@ -183,12 +190,11 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """The files of TLS on the port of the remoting protocol, and whether it is required there."""
+    """The files of TLS: a certificate chain, its key, and the authorities that sign the certificates of clients."""
 
     certificate: str
     key: str
     client_ca: str | None = None
-    is_required: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,24 +210,30 @@ class BrokerConfig:
     properties: BrokerProperties = field(default_factory=BrokerProperties)
     remoting: Sequence[Address] = ()
     remoting_advertised: Sequence[Address] = ()
-    remoting_tls: TlsFiles | None = None
+    remoting_needs_tls: bool = False
+    tls_listen: Address | None = None
+    tls: TlsFiles | None = None
     metrics_listen: Address | None = None
     log_format: str = "text"
     log_level: str = "info"
 
 
 def config_from(values: Mapping[str, Any]) -> BrokerConfig:
-    """Makes the configuration from parsed values by attribute name. Raises SettingError for a repeated topic."""
+    """Makes the configuration from parsed values by attribute name. Raises SettingError if they do not fit."""
     topics: Sequence[TopicSpec] = values["topic"]
     names = [topic.name for topic in topics]
     for name in names:
         if names.count(name) > 1:
             raise SettingError(f"topic {name!r} is given {names.count(name)} times: give it once")
+    _check_addresses(values)
+    _check_tls(values)
     return BrokerConfig(
         listen=values["listen"],
         remoting=values["remoting"] or (),
         remoting_advertised=values["remoting_advertised"] or (),
-        remoting_tls=_tls_files_from(values),
+        remoting_needs_tls=values["remoting_tls_mode"] == TLS_MODES[1],
+        tls_listen=values["tls_listen"],
+        tls=_tls_files_from(values),
         topics=topics,
         data_dir=values["data_dir"],
         extensions=values["extensions"],
@@ -234,39 +246,37 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
     )
 
 
-def _check_remoting(values: Mapping[str, Any]) -> None:
-    """Raises SettingError for settings of the remoting protocol that do not fit each other."""
+def _check_addresses(values: Mapping[str, Any]) -> None:
+    """Raises SettingError for addresses of the remoting protocol that do not fit the brokers."""
     advertised, brokers = values["remoting_advertised"] or (), values["brokers"]
     for name, given in (("remoting", values["remoting"] or ()), ("remoting-advertised", advertised)):
         if len(given) not in (0, len(brokers)) and (name, len(given)) != ("remoting", 1):
             raise SettingError(
                 f"{name} has {len(given)} addresses for {len(brokers)} brokers: give one for each broker"
             )
-    certificate, key = values["remoting_tls_certificate"], values["remoting_tls_key"]
+    if advertised and values["remoting"] is None:
+        raise SettingError("remoting-advertised has no effect without remoting: set that too")
+
+
+def _check_tls(values: Mapping[str, Any]) -> None:
+    """Raises SettingError for settings of TLS that do not fit each other."""
+    certificate, key, remoting = values["tls_certificate"], values["tls_key"], values["remoting"]
     if (certificate is None) != (key is None):
-        raise SettingError("remoting-tls-certificate and remoting-tls-key need each other: give both")
-    needless = [name for name in ("remoting_tls_client_ca",) if values[name] is not None and certificate is None]
-    needless += [name for name in _OF_REMOTING if values[name] is not None and values["remoting"] is None]
-    if values["remoting_tls_mode"] != TLS_MODES[0] and certificate is None:
-        needless.append("remoting_tls_mode")
-    if needless:
-        needed = "remoting" if values["remoting"] is None else "remoting-tls-certificate"
-        raise SettingError(f"{needless[0].replace('_', '-')} has no effect without {needed}: set that too")
-
-
-_OF_REMOTING = ("remoting_advertised", "remoting_tls_certificate", "remoting_tls_client_ca")
+        raise SettingError("tls-certificate and tls-key need each other: give both")
+    if certificate is not None and remoting is None and values["tls_listen"] is None:
+        raise SettingError("tls-certificate has no effect without tls-listen or remoting: set one of them too")
+    if certificate is None and values["tls_client_ca"] is not None:
+        raise SettingError("tls-client-ca has no effect without tls-certificate: set that too")
+    if values["remoting_tls_mode"] != TLS_MODES[0]:
+        missing = "remoting" if remoting is None else "tls-certificate" if certificate is None else None
+        if missing:
+            raise SettingError(f"remoting-tls-mode has no effect without {missing}: set that too")
 
 
 def _tls_files_from(values: Mapping[str, Any]) -> TlsFiles | None:
-    _check_remoting(values)
-    if values["remoting_tls_certificate"] is None:
+    if values["tls_certificate"] is None:
         return None
-    return TlsFiles(
-        values["remoting_tls_certificate"],
-        values["remoting_tls_key"],
-        values["remoting_tls_client_ca"],
-        values["remoting_tls_mode"] == TLS_MODES[1],
-    )
+    return TlsFiles(values["tls_certificate"], values["tls_key"], values["tls_client_ca"])
 
 
 def _properties_from(values: Mapping[str, Any]) -> BrokerProperties:

@@ -300,13 +300,15 @@ def test_every_setting_is_declared_completely(setting: Any) -> None:
             "remoting-advertised has 2 addresses for 1 brokers: give one for each broker",
         ),
         ({"remoting": "h:1,h:2"}, "remoting has 2 addresses for 1 brokers"),
-        ({"remoting": "h:1", "remoting_tls_key": "k"}, "remoting-tls-certificate and remoting-tls-key need each other"),
-        ({"remoting": "h:1", "remoting_tls_client_ca": "c"}, "remoting-tls-client-ca has no effect without"),
-        ({"remoting": "h:1", "remoting_tls_mode": "enforcing"}, "remoting-tls-mode has no effect without"),
-        ({"remoting_tls_key": "k", "remoting_tls_certificate": "c"}, "no effect without remoting"),
+        ({"remoting": "h:1", "tls_key": "k"}, "tls-certificate and tls-key need each other"),
+        ({"remoting": "h:1", "tls_client_ca": "c"}, "tls-client-ca has no effect without tls-certificate"),
+        ({"tls_listen": "h:1", "tls_client_ca": "c"}, "tls-client-ca has no effect without tls-certificate"),
+        ({"remoting_tls_mode": "enforcing"}, "remoting-tls-mode has no effect without remoting"),
+        ({"remoting": "h:1", "remoting_tls_mode": "enforcing"}, "mode has no effect without tls-certificate"),
+        ({"tls_key": "k", "tls_certificate": "c"}, "no effect without tls-listen or remoting"),
         ({"remoting": "h:1", "remoting_advertised": "h:0"}, "has port 0: name the ports that clients connect to"),
         ({"remoting": "h:1", "remoting_tls_mode": "sometimes"}, "use permissive or enforcing"),
-        ({"remoting": "h:1", "remoting_tls_key": " "}, "is not a file"),
+        ({"remoting": "h:1", "tls_key": " "}, "is not a file"),
     ],
 )
 def test_settings_of_the_remoting_protocol_that_do_not_fit(given: dict[str, str], sentence: str) -> None:
@@ -315,10 +317,11 @@ def test_settings_of_the_remoting_protocol_that_do_not_fit(given: dict[str, str]
 
 
 def test_settings_of_the_remoting_protocol() -> None:
-    given = {"remoting": "h:1", "remoting_tls_key": "k", "remoting_tls_certificate": "c"}
-    config = config_from(parse_all({**given, "remoting_tls_mode": "enforcing", "remoting_tls_client_ca": "a"}))
+    given = {"remoting": "h:1", "tls_key": "k", "tls_certificate": "c"}
+    config = config_from(parse_all({**given, "remoting_tls_mode": "enforcing", "tls_client_ca": "a"}))
     assert config.remoting == (Address("h", 1),)
-    assert config.remoting_tls == TlsFiles("c", "k", "a", is_required=True)
+    assert (config.tls, config.remoting_needs_tls) == (TlsFiles("c", "k", "a"), True)
+    assert config_from(parse_all(given)).remoting_needs_tls is False
 
 
 def parse_all(given: dict[str, str]) -> dict[str, Any]:

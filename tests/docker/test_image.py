@@ -137,6 +137,11 @@ def test_without_arguments_the_image_serves_all_interfaces_and_keeps_its_data(en
         run.remove(force=True, v=True)
 
 
+def test_the_image_can_make_a_certificate(container: StartContainer) -> None:
+    with container().with_arguments("--tls-listen", "0.0.0.0:0") as broker:
+        assert b" tls=0.0.0.0:" in broker.get_wrapped_container().logs(stderr=False)
+
+
 def test_a_topic_that_the_broker_would_refuse_is_refused_at_once(container: StartContainer) -> None:
     with pytest.raises(SettingError, match="no spaces"):
         container(topics={"no spaces": 1})

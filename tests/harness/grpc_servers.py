@@ -43,6 +43,8 @@ class GrpcServer:
 
     endpoints: str
     """``host:port``: the only thing that clients are told."""
+    tls_endpoints: str
+    """The same for clients that speak TLS. A real proxy serves them on the same port."""
     administration: Administration
     restart: Callable[[], None] | None = None
     """Kills the broker and starts it again. The emulator is its own proxy, and a real one goes on."""
@@ -100,7 +102,7 @@ class GrpcServers:
         release = self._choose_release()
         with make_proxied_cluster(self._new_folder(), release=release, properties=_PROPERTIES) as cluster:
             restart = cluster.find_broker("broker-a").restart
-            yield GrpcServer(cluster.proxy.address, cluster.administration, restart)
+            yield GrpcServer(cluster.proxy.address, cluster.proxy.address, cluster.administration, restart)
 
 
 class GrpcPlace:
@@ -139,7 +141,8 @@ class GrpcPlace:
 
     def start(self, kind: Kind, process: GrpcClients | None = None, **options: Any) -> GrpcClient:
         """Starts a client. It ends with the scenario. ``process`` has it instead of the one that scenarios share."""
-        client = (process or self.clients).start(kind, self.server.endpoints, **options)
+        endpoints = self.server.tls_endpoints if options.get("tls") else self.server.endpoints
+        client = (process or self.clients).start(kind, endpoints, **options)
         self._ends.callback(_shut_down, client)
         return client
 
@@ -265,6 +268,8 @@ def _run_emulator(data_dir: Path | None = None) -> Iterator[GrpcServer]:
     Without a folder for its data it keeps messages in memory, and a restart loses them.
     """
     arguments = [part for name, value in _PROPERTIES.items() for part in ("--property", f"{name}={value}")]
+    arguments += ["--tls-listen", "127.0.0.1:0"]
     with BrokerProcess(data_dir=data_dir, remoting="127.0.0.1:0", arguments=arguments) as broker:
+        assert broker.tls_endpoints is not None
         administration = Administration(broker.remoting_addresses[0])
-        yield GrpcServer(broker.endpoints, administration, broker.restart, restarts_proxy=True)
+        yield GrpcServer(broker.endpoints, broker.tls_endpoints, administration, broker.restart, restarts_proxy=True)

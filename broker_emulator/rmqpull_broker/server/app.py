@@ -25,7 +25,7 @@ from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover
-from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, listen
+from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, listen, listen_with_tls
 from rmqpull_broker.server.grpc.grpc_services import HEALTH, Health, enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
 from rmqpull_broker.server.runtime.faults import Faults
@@ -43,6 +43,7 @@ from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
 if TYPE_CHECKING:
+    from rmqpull_broker.server.grpc.tls import TlsAddress
     from rmqpull_broker.server.observability.exposition import Exposition
     from rmqpull_broker.server.remoting.listener import RemotingAddress, RemotingListener
 
@@ -98,14 +99,21 @@ class BrokerServer:
         self._health: Health | None = None
         self._exposition: Exposition | None = None
         self._remoting: RemotingListener | None = None
+        self.tls_endpoints: str | None = None
+        """The address of gRPC clients that speak TLS. None unless they are served."""
 
     async def start(
-        self, host: str, port: int, topics: Sequence[TopicConfig], remoting: RemotingAddress | None = None
+        self,
+        host: str,
+        port: int,
+        topics: Sequence[TopicConfig],
+        remoting: RemotingAddress | None = None,
+        tls: TlsAddress | None = None,
     ) -> int:
         """Listens, creates the missing topics, all or none, and returns the port, a free one when ``port`` is 0.
 
-        ``remoting`` says where to serve the remoting protocol, if it is served. Raises PortUnavailable, or the
-        BrokerError of a topic that cannot be created.
+        ``remoting`` says where to serve the remoting protocol, if it is served, and ``tls`` where to serve gRPC over
+        TLS. Raises PortUnavailable, or the BrokerError of a topic that cannot be created.
         """
 
         def create_topics(draft: Draft) -> None:
@@ -114,6 +122,8 @@ class BrokerServer:
 
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
+        if tls is not None:
+            self.tls_endpoints = join_address(tls.host, listen_with_tls(self._server, tls))
         if remoting is not None:
             await self._bind_remoting(remoting)
         await self.group_commit.execute(create_topics)

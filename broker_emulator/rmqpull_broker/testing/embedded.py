@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from rmqpull_broker.assembly import make_remoting_address, make_topics, open_broker
+from rmqpull_broker.assembly import make_remoting_address, make_tls_address, make_topics, open_broker
 from rmqpull_broker.config import BrokerConfig
 from rmqpull_broker.config_values import BROKER_NAMES, Address, ClockSpec, TopicSpec, parse_extensions
 from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, FaultRule
@@ -137,6 +137,8 @@ class RunningBroker:
         self.endpoints = endpoints
         self.remoting_addresses = server.remoting_addresses
         """The addresses of its brokers for the remoting protocol; the first is the name server's. Empty without it."""
+        self.tls_endpoints = server.tls_endpoints
+        """The address of gRPC clients that speak TLS. None without it."""
         self.clock = BrokerClock(server, loop)
         self.faults = BrokerFaults(server, loop)
         self._server = server
@@ -216,17 +218,20 @@ def running_broker(
     clock: Literal["system", "manual"] = "system",
     properties: BrokerProperties | None = None,
     remoting: bool = False,
+    tls: bool = False,
 ) -> Iterator[RunningBroker]:
     """Runs a broker on a free loopback port until the end of the block.
 
     ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir`` nothing is
     written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. With ``remoting``, clients of the
-    remoting protocol are served, too. Raises SettingError, BrokerError, CorruptLog or OSError when the broker cannot
-    start.
+    remoting protocol are served, too. With ``tls``, so are gRPC clients that speak TLS, on another port and with a
+    certificate that the broker makes, which needs ``rmqpull[tls]``. Raises SettingError, BrokerError, CorruptLog or
+    OSError when the broker cannot start.
     """
     config = BrokerConfig(
         listen=Address("127.0.0.1", 0),
         remoting=[Address("127.0.0.1", 0)] if remoting else (),
+        tls_listen=Address("127.0.0.1", 0) if tls else None,
         topics=[_topic_spec(name, shape) for name, shape in (topics or {}).items()],
         data_dir=data_dir,
         extensions=parse_extensions(extensions),
@@ -256,7 +261,8 @@ async def _run(
     try:
         server = open_broker(config)
         try:
-            port = await server.start(*config.listen, make_topics(config), make_remoting_address(config))
+            remoting, tls = make_remoting_address(config), make_tls_address(config)
+            port = await server.start(*config.listen, make_topics(config), remoting, tls)
             loop = asyncio.get_running_loop()
             broker = RunningBroker(f"{config.listen.host}:{port}", server, _Loop(loop))
             started.set_result((broker, loop, stopped))

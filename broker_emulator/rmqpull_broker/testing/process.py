@@ -28,7 +28,7 @@ READY_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
 LOG_LINES_SHOWN = 20
 
-_READY = re.compile(rb"ready endpoints=(\S+) pid=\d+(?: remoting=(\S+))?(?: metrics=(\S+))?\n")
+_READY = re.compile(rb"ready endpoints=(\S+) pid=\d+(?: remoting=(\S+))?(?: tls=(\S+))?(?: metrics=(\S+))?\n")
 _READY_LINE_BYTES_MAX = 4096
 
 
@@ -77,6 +77,8 @@ class BrokerProcess:
         """Where it listens for clients of the remoting protocol; after the first start, with the ports that it got."""
         self.remoting_addresses: list[str] = []
         """The addresses that these clients connect to, one for each logical broker; the first is the name server's."""
+        self.tls_endpoints: str | None = None
+        """The address of gRPC clients that speak TLS, if ``arguments`` has ``--tls-listen``."""
         self.metrics_endpoints: str | None = None
         """The address of the page for Prometheus, if ``arguments`` has ``--metrics-listen``."""
         self.ready_s = 0.0
@@ -123,7 +125,7 @@ class BrokerProcess:
         if self.remoting is not None and self.remoting.endswith(":0"):
             host = self.remoting.rpartition(":")[0]
             self.remoting = ",".join(f"{host}:{told.rpartition(':')[2]}" for told in self.remoting_addresses)
-        self.metrics_endpoints = ready[3].decode() if ready[3] else None
+        self.tls_endpoints, self.metrics_endpoints = (told.decode() if told else None for told in ready.group(3, 4))
 
     def kill(self) -> None:
         """Kills the process with SIGKILL, like a crash. Does nothing when it has ended."""

@@ -3,8 +3,9 @@
  * {"client": name, "result": ...} or {"client": name, "error": text}. What a push consumer gets is printed at once:
  * {"client": name, "consumed": message}. Ends when its input ends.
  *
- * {"client", "call": "start", "kind": "producer" | "simple" | "push", "endpoints": "host:port", ...} starts a client, and
- * "shutdown" ends it (with inBackground, it is answered at once). The functions below have the other calls and options.
+ * {"client", "call": "start", "kind": "producer" | "simple" | "push", "endpoints": "host:port", ...} starts a client (with
+ * "tls", one that speaks TLS), and "shutdown" ends it (with inBackground, it is answered at once). The functions below have
+ * the other calls and options.
  */
 'use strict';
 
@@ -158,7 +159,7 @@ async function startPush(request, name) {
 }
 
 function common(request) {
-  return { endpoints: request.endpoints, namespace: '', logger };
+  return { endpoints: request.endpoints, sslEnabled: request.tls === true, namespace: '', logger };
 }
 
 function subscriptions(request) {

@@ -3,9 +3,10 @@
 Reads one call per line, as JSON, and prints its result: {"client": name, "result": ...} or {"client": name, "error":
 text}. What a push consumer gets is printed at once: {"client": name, "consumed": message}.
 
-{"client": name, "call": "start", "kind": producer|simple|push, "endpoints": "host:port", ...} starts a client, and
-{"client": name, "call": "shutdown"} ends it (with inBackground, it returns at once). The classes of the clients have
-their other calls and options. Each client has a thread of its own: a call that waits delays no other client.
+{"client": name, "call": "start", "kind": producer|simple|push, "endpoints": "host:port", ...} starts a client (with
+"tls", one that speaks TLS), and {"client": name, "call": "shutdown"} ends it (with inBackground, it returns at once).
+The classes of the clients have their other calls and options. Each client has a thread of its own: a call that waits
+delays no other client.
 """
 
 from __future__ import annotations

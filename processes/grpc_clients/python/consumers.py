@@ -35,7 +35,8 @@ class SimpleClient:
     """
 
     def __init__(self, request: Request) -> None:
-        options = {"await_duration": to_seconds(request["awaitMs"])} if "awaitMs" in request else {}
+        options: dict[str, Any] = {"await_duration": to_seconds(request["awaitMs"])} if "awaitMs" in request else {}
+        options["tls_enable"] = request.get("tls", False)
         self._consumer = SimpleConsumer(configure(request), request["group"], read_subscriptions(request), **options)
         self._consumer.startup()
         # The library does not wait for its settings, and 5.3.3 refuses a receive before (NullPointerException).
@@ -92,6 +93,7 @@ class PushClient:
             request["group"],
             _FailingListener(tell, request.get("fail", 0), self._held),
             read_subscriptions(request),
+            tls_enable=request.get("tls", False),
             **{name: request[field] for field, name in names.items() if field in request},
         )
         self._consumer.startup()

@@ -43,7 +43,7 @@ class ProducerClient:
 
     def __init__(self, request: Request) -> None:
         checker = _FixedChecker(request["checker"]) if request.get("checker") else None
-        self._producer = Producer(configure(request), request.get("topics"), checker)
+        self._producer = Producer(configure(request), request.get("topics"), checker, request.get("tls", False))
         self._producer.startup()
 
     def call(self, call: str, request: Request) -> Any:

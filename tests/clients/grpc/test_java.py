@@ -36,6 +36,18 @@ def place(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator
         place.close()
 
 
+# ---- TLS
+
+
+def test_tls_is_what_the_client_speaks_by_default(place: GrpcPlace) -> None:
+    """TLS: the client trusts any certificate, also one that the server has made for itself."""
+    topic = place.create_topic()
+    producer = place.start_producer(topic, tls=True)
+    pushed = place.start_push(topic, tls=True)
+    send(producer, topic, "one", "two")
+    assert bodies_of(wait_for_consumed([pushed], 2)) == ["one", "two"]
+
+
 # ---- receipt handles
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import click
@@ -108,20 +108,23 @@ def _fail(sentence: str) -> NoReturn:
 
 
 async def _serve(config: BrokerConfig) -> None:
-    from rmqpull_broker.assembly import make_remoting_address, make_topics
+    from rmqpull_broker.assembly import make_remoting_address, make_tls_address, make_topics
 
     # During the replay of the log nothing is served and nothing is written, so the process can exit at once.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    remoting = make_remoting_address(config)
+    remoting, tls = make_remoting_address(config), make_tls_address(config)
     server = _open(config)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
-        port = await server.start(*config.listen, make_topics(config), remoting)
+        port = await server.start(*config.listen, make_topics(config), remoting, tls)
         metrics_port = await server.expose_metrics(*config.metrics_listen) if config.metrics_listen else None
-        _print_ready(config, port, server.remoting_addresses, metrics_port)
+        others = {"remoting": ",".join(server.remoting_addresses), "tls": server.tls_endpoints}
+        if config.metrics_listen is not None and metrics_port is not None:
+            others["metrics"] = join_address(config.metrics_listen.host, metrics_port)
+        _print_ready(join_address(config.listen.host, port), others)
         await stopped.wait()
     finally:
         is_idle = await server.stop(cancels=False)
@@ -159,13 +162,10 @@ def _reason(error: OSError) -> str:
     return f"{what}: {error.filename}" if error.filename else what
 
 
-def _print_ready(config: BrokerConfig, port: int, remoting: list[str], metrics_port: int | None) -> None:
-    others = f" remoting={','.join(remoting)}" if remoting else ""
-    metrics = ""
-    if config.metrics_listen is not None and metrics_port is not None:
-        metrics = f" metrics={join_address(config.metrics_listen.host, metrics_port)}"
+def _print_ready(endpoints: str, others: Mapping[str, str | None]) -> None:
+    listed = "".join(f" {name}={address}" for name, address in others.items() if address)
     try:
-        click.echo(f"ready endpoints={join_address(config.listen.host, port)} pid={os.getpid()}{others}{metrics}")
+        click.echo(f"ready endpoints={endpoints} pid={os.getpid()}{listed}")
     except OSError as error:
         # The buffered text must go somewhere, or Python reports a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

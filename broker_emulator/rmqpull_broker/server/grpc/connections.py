@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
 from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from rmqpull_broker.server.grpc.tls import TlsAddress
 
 STREAMS_PER_CONNECTION_MAX = 20_000
 """Concurrent calls on one connection: enough for a client that parks ten thousand pulls. Further calls wait there."""
@@ -53,10 +57,23 @@ _REASONS = {errno.EADDRINUSE: "the port is in use", errno.EADDRNOTAVAIL: "the ad
 
 def listen(server: grpc.aio.Server, host: str, port: int) -> int:
     """Binds a gRPC server. Returns the port, a free one when ``port`` is 0. Raises PortUnavailable."""
+    return _bind(server.add_insecure_port, host, port)
+
+
+def listen_with_tls(server: grpc.aio.Server, tls: TlsAddress) -> int:
+    """Binds a gRPC server to a port for TLS. Returns the port, a free one for port 0. Raises PortUnavailable."""
+    credentials = tls.make_credentials()
+    try:
+        return _bind(lambda address: server.add_secure_port(address, credentials), tls.host, tls.port)
+    except PortUnavailable as error:
+        raise PortUnavailable(str(error), "--tls-listen") from None
+
+
+def _bind(add_port: Callable[[str], int], host: str, port: int) -> int:
     address = join_address(host, port)
     _check_port(address, host, port)
     try:
-        return server.add_insecure_port(address)
+        return add_port(address)
     except RuntimeError:
         raise PortUnavailable(f"cannot listen on {address}: gRPC refused it") from None
 

@@ -140,10 +140,8 @@ def test_clients_with_a_certificate_are_served_over_tls(
 ) -> None:
     certificate, key = authority.issue("127.0.0.1", "127.0.0.1")
     arguments = ["--remoting-tls-mode", "enforcing"]
-    arguments += ["--remoting-tls-certificate", str(certificate), "--remoting-tls-key", str(key)]
-    broker = start_broker(
-        remoting="127.0.0.1:0", arguments=(*arguments, "--remoting-tls-client-ca", str(authority.ca_file))
-    )
+    arguments += ["--tls-certificate", str(certificate), "--tls-key", str(key)]
+    broker = start_broker(remoting="127.0.0.1:0", arguments=(*arguments, "--tls-client-ca", str(authority.ca_file)))
     (address,) = broker.remoting_addresses
     tls = ssl.create_default_context(cafile=str(authority.ca_file))
     with pytest.raises(OSError):  # noqa: PT011 (an alert of TLS, or a closed connection)
@@ -156,8 +154,8 @@ def test_clients_with_a_certificate_are_served_over_tls(
 
 def test_a_bad_certificate_is_refused_before_the_start(start_broker: StartBroker, tmp_path: Path) -> None:
     (tmp_path / "bad.pem").write_text("no certificate")
-    arguments = ["--remoting-tls-key", str(tmp_path / "bad.pem")]
-    arguments += ["--remoting-tls-certificate", str(tmp_path / "bad.pem")]
+    arguments = ["--tls-key", str(tmp_path / "bad.pem")]
+    arguments += ["--tls-certificate", str(tmp_path / "bad.pem")]
     with pytest.raises(BrokerProcessError, match="the files for TLS cannot be used"):
         start_broker(remoting="127.0.0.1:0", arguments=arguments)
 
