@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from pyspark_rmqpull.planning.offsets import QueueOffsets
 from rmqpull_broker.cli import main
 from rmqpull_broker.testing import running_broker
 from rmqpull_client.errors import OptionError
+from tests.harness.waiting import WAIT_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +38,23 @@ def test_the_readme_s_broker_within_a_test(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_manual_s_broker_within_a_test(number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(blocks("docs/broker.md", "running_broker")[number], {})
+    shown = [block for block in blocks("docs/broker.md", "running_broker") if "SimpleConsumer" not in block]
+    exec(shown[number], {})
     assert capsys.readouterr().out
+
+
+@pytest.mark.processes
+def test_the_manual_s_consumer_that_acknowledges(tmp_path: Path) -> None:
+    (shown,) = blocks("docs/broker.md", "SimpleConsumer")
+    told = subprocess.run(
+        [sys.executable, "-c", shown],
+        env={**os.environ, "HOME": str(tmp_path)},  # the client writes its log there
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=True,
+    )
+    assert told.stdout.splitlines() == re.findall(r"print\(.*\)  # (.*)$", shown, re.MULTILINE)
 
 
 @pytest.mark.processes

@@ -199,6 +199,7 @@ LAYERS = (
         "*_pb2",
     ),
     Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),
+    Layer("rmqpull_broker/server/grpc/tls.py", of_server(), "*_pb2", lazily="cryptography"),
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
     Layer("rmqpull_broker/server/*", of_server("grpc", "remoting", "runtime", "clients", "observability"), "*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config_values testcontainers docker typing_extensions"),

@@ -36,7 +36,7 @@ def show_in_flight(
     else:
         show(rows, _COLUMNS, as_json=False, nothing="no message is in flight")
     if len(rows) < response.total:
-        click.echo(f"showed {len(rows)} of {response.total} messages in flight", err=True)
+        click.echo(f"showed the first {len(rows)} of {response.total} messages in flight", err=True)
 
 
 def _make_row(entry: rpc.InFlightMessage) -> dict[str, Any]:

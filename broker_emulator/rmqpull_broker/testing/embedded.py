@@ -22,6 +22,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, Faul
 from rmqpull_broker.core.admin.topics import delete_topic, put_topic
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.popping.in_flight import InFlightQuery, ListedMessage, list_in_flight
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
@@ -197,6 +198,11 @@ class RunningBroker:
             return {queue: offset for queue, offset in stored.items() if offset is not None}
 
         return self.look(committed)
+
+    def in_flight(self, group: str | None = None) -> Sequence[ListedMessage]:
+        """Lists messages that a group, or any, has received and not acknowledged: the first 1,000 of them."""
+        query = InFlightQuery(() if group is None else [group])
+        return self.look(lambda state: list_in_flight(state, query).messages)
 
 
 def _queues(state: BrokerState, topic: str) -> list[MessageQueue]:

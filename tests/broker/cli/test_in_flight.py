@@ -38,10 +38,21 @@ def test_messages_of_all_topics_are_listed_without_one(run: RunCommand) -> None:
     assert sorted(row[0] for row in rows) == ["orders", "single", "single"]
 
 
+def test_an_embedded_broker_lists_them_too(broker: RunningBroker) -> None:
+    found = broker.in_flight("readers")
+    assert sorted((each.in_flight.queue.topic, each.stored.message.body) for each in found) == [
+        ("orders", b"e"),
+        ("single", b"a"),
+        ("single", b"b"),
+    ]
+    assert list(broker.in_flight()) == list(found)
+    assert broker.in_flight("others") == []
+
+
 def test_a_list_is_limited_and_says_so(run: RunCommand) -> None:
     result = run("peek", "single", "--in-flight", "--newest", "1")
     assert len(table_of(result)) == 2
-    assert result.stderr == "showed 1 of 2 messages in flight\n"
+    assert result.stderr == "showed the first 1 of 2 messages in flight\n"
 
 
 @pytest.mark.parametrize("arguments", [["--queue", "1"], ["--queue", "broker-b/0"], ["--group", "others"]])

@@ -76,7 +76,7 @@ Matches = Callable[[pa.RecordBatch], pa.Array]
     default=10,
     show_default=True,
     metavar="N",
-    help="Number of messages: the newest, or the first ones from --from-offset or --at-time.",
+    help="Number of messages: the newest, or the first ones with --from-offset, --at-time or --in-flight.",
 )
 @click.option("--queue", type=QUEUE, metavar="[BROKER/]ID", help="Only this queue.")
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Start at this offset.")

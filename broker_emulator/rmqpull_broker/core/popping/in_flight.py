@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.core.state.names import name_pop_retry_topic
+from rmqpull_broker.core.state.names import is_among
 from rmqpull_broker.core.state.pending import StoredAt, read_waiting
 from rmqpull_broker.core.state.popped import GroupQueue, InFlight
 
@@ -37,11 +37,7 @@ class InFlightQuery:
             (not self.groups or group in self.groups)
             and self.broker_name in (None, queue.broker_name)
             and self.queue_id in (None, queue.queue_id)
-            and (
-                not self.topics
-                or queue.topic in self.topics
-                or queue.topic.removeprefix(name_pop_retry_topic(group, "")) in self.topics
-            )
+            and is_among(queue.topic, group, self.topics)
         )
 
 

@@ -21,6 +21,7 @@ from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, OffsetsReset, ResetsAnswered, RowsLost
+from rmqpull_broker.core.state.names import is_among
 
 NO_OFFSET = -1
 """What stands for the offset of a group that has none."""
@@ -203,12 +204,13 @@ class QueueProgress(NamedTuple):
 def read_group_progress(state: BrokerState, groups: Collection[str], topics: Collection[str]) -> list[QueueProgress]:
     """Returns the progress of groups on topics, sorted by group, topic, broker name and queue id.
 
-    Empty collections stand for all groups and all topics. A topic is included when the group has an offset on one of
+    Empty collections stand for all groups and all topics. A topic includes the retries of its messages (pop), which are
+    in a topic of their own. A topic is included when the group has an offset on one of
     its queues: then with all queues that consumers see, and all others on which the group has an offset.
     """
     queues: dict[tuple[str, str], set[MessageQueue]] = {}
     for group, queue in state.consumer_offsets:
-        if (not groups or group in groups) and (not topics or queue.topic in topics):
+        if (not groups or group in groups) and is_among(queue.topic, group, topics):
             queues.setdefault((group, queue.topic), set()).add(queue)
     return [
         read_queue_progress(state, group, queue)

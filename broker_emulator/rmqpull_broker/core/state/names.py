@@ -6,7 +6,7 @@ Rules 3.9.2, 5.5 and, over them, 6.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
@@ -55,6 +55,11 @@ def name_pop_retry_topic(group: str, topic: str) -> str:
     A message of that topic returns to it.
     """
     return topic if topic.startswith(RETRY_PREFIX) else f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def is_among(topic: str, group: str, topics: Collection[str]) -> bool:
+    """Returns whether a topic is one of these, or has a group's retries of one. All are, if there are none."""
+    return not topics or topic in topics or topic.removeprefix(name_pop_retry_topic(group, "")) in topics
 
 
 def check_topic_name(topic: str) -> None:

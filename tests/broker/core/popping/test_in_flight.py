@@ -7,7 +7,8 @@ import pytest
 from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.popping import in_flight
 from rmqpull_broker.core.popping.in_flight import InFlightQuery, Listing, count_by_topic, list_in_flight
-from rmqpull_broker.core.state.facts import PopEnded, Popped, PoppedInOrder, QueuesTrimmed
+from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
+from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, Popped, PoppedInOrder, QueuesTrimmed
 from tests.harness.core import CoreHarness
 
 ORDERS, RETRIES = MessageQueue("orders", "broker-a", 0), MessageQueue("%RETRY%readers_orders", "broker-a", 0)
@@ -61,6 +62,19 @@ def test_messages_are_found_by_group_topic_and_queue(
 ) -> None:
     listing = list_in_flight(core.state, query)
     assert (offsets(listing), listing.total) == (found, len(found))
+
+
+def test_a_topic_s_progress_includes_its_retries(core: CoreHarness) -> None:
+    core.state.apply(
+        [OffsetsCommitted("readers", ((ORDERS, 4), (RETRIES, 1))), OffsetsCommitted("others", ((ORDERS, 1),))]
+    )
+    found = read_group_progress(core.state, (), {"orders"})
+    assert [(each.group, each.queue.topic, each.in_flight) for each in found if each.queue.queue_id == 0] == [
+        ("others", "orders", 1),
+        ("readers", "%RETRY%readers_orders", 1),
+        ("readers", "orders", 3),
+    ]
+    assert {each.queue.topic for each in read_group_progress(core.state, (), {RETRIES.topic})} == {RETRIES.topic}
 
 
 def test_a_message_is_shown_with_its_times_and_what_is_stored_of_it(core: CoreHarness) -> None:

@@ -33,6 +33,7 @@ def test_clients_with_and_without_tls_share_the_broker(tmp_path: Path) -> None:
         assert [row.message.body for row in broker.messages(TOPIC)] == [b"plain", b"secured"]
 
 
+@pytest.mark.proves("TLS for gRPC clients")
 def test_a_port_with_tls_serves_nothing_else() -> None:
     with running_broker(tls=True) as broker:
         assert broker.tls_endpoints is not None
