@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -69,6 +70,10 @@ class Delivery:
         return [offset for index, offset in enumerate(self.offsets) if not self.ended >> index & 1]
 
 
+def _first_offset(delivery: Delivery) -> int:
+    return delivery.offsets[0]
+
+
 class PoppedMessages:
     """The deliveries of all groups, and the newest batch of each queue that a group consumes in order.
 
@@ -76,7 +81,8 @@ class PoppedMessages:
     """
 
     def __init__(self) -> None:
-        # By the time of the pop: the same queue may be asked twice within a millisecond.
+        # By the time of the pop, and then by first offset: the same queue may be asked twice within a millisecond, and
+        # thousands of times while a manual clock stands still.
         self._deliveries: dict[GroupQueue, dict[int, list[Delivery]]] = {}
         self._counts: dict[GroupQueue, int] = {}
         self._due: list[tuple[int, int, Delivery]] = []
@@ -105,25 +111,29 @@ class PoppedMessages:
 
     def _add(self, delivery: Delivery) -> None:
         key = delivery.group, delivery.queue
-        self._deliveries.setdefault(key, {}).setdefault(delivery.pop_time_ms, []).append(delivery)
+        at_time = self._deliveries.setdefault(key, {}).setdefault(delivery.pop_time_ms, [])
+        insort(at_time, delivery, key=_first_offset)
         self._count(key, len(delivery.offsets))
         heapq.heappush(self._due, (delivery.due_ms, self._next_number, delivery))
         self._next_number += 1
 
     def _end(self, group: str, queue: MessageQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
         """Ignores messages that are not in flight."""
-        key = group, queue
         for offset in offsets:
             delivery = self.find(group, queue, offset, pop_time_ms)
-            if delivery is not None and delivery.end(offset):
-                self._count(key, -1)
-                if not delivery.left:
-                    self._remove(delivery)
+            if delivery is not None:
+                self._end_one(delivery, offset)
+
+    def _end_one(self, delivery: Delivery, offset: int) -> None:
+        if delivery.end(offset):
+            self._count((delivery.group, delivery.queue), -1)
+            if not delivery.left:
+                self._remove(delivery)
 
     def _remove(self, delivery: Delivery) -> None:
         key = delivery.group, delivery.queue
         at_time = self._deliveries[key][delivery.pop_time_ms]
-        at_time.remove(delivery)
+        del at_time[at_time.index(delivery, bisect_left(at_time, delivery.offsets[0], key=_first_offset))]
         if not at_time:
             del self._deliveries[key][delivery.pop_time_ms]
         if not self._deliveries[key]:
@@ -146,8 +156,8 @@ class PoppedMessages:
             min_offset = kept_from[key[1]]
             at_times = self._deliveries[key].values()
             for delivery in [each for at_time in at_times for each in at_time if each.offsets[0] < min_offset]:
-                gone = [offset for offset in delivery.list_left() if offset < min_offset]
-                self._end(*key, gone, delivery.pop_time_ms)
+                for offset in [offset for offset in delivery.list_left() if offset < min_offset]:
+                    self._end_one(delivery, offset)
         for key in [key for key in self._in_order if key[1] in kept_from]:
             batch = self._in_order[key]
             gone = [offset for offset in batch.offsets if offset < kept_from[key[1]]]
@@ -169,14 +179,16 @@ class PoppedMessages:
             self._in_order.pop(key, None)
             for at_time in list(self._deliveries.get(key, {}).values()):
                 for delivery in list(at_time):
-                    self._end(*key, delivery.list_left(), delivery.pop_time_ms)
+                    for offset in delivery.list_left():
+                        self._end_one(delivery, offset)
 
     # --- what is in flight -----------------------------------------------------------------------------------------
 
     def find(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> Delivery | None:
         """Returns the delivery by which a message is in flight, or None."""
         found = self._deliveries.get((group, queue), {}).get(pop_time_ms, ())
-        return next((delivery for delivery in found if delivery.holds(offset)), None)
+        nearest = bisect_right(found, offset, key=_first_offset)
+        return next((found[place] for place in reversed(range(nearest)) if found[place].holds(offset)), None)
 
     def find_in_order(self, group: str, queue: MessageQueue) -> PoppedInOrder | None:
         """Returns the newest batch that a group got from a queue in order, or None."""
