@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.comparison import Mismeasured
 from rmqpull_proto.remoting.codes import RequestCode
@@ -30,25 +30,47 @@ _OFFSET_DIGITS = 19
 _OFFSET_MARK = "9" * _OFFSET_DIGITS
 _MARK = struct.Struct(">I")
 # 5.x responds to pulls with a JSON header, even if theirs is binary.
-_FOUND = re.compile(rb'\{"code":0,.*"opaque":(\d+),')
+_FOUND = re.compile(rb'\{"code":0,.*"nextBeginOffset":"(\d+)".*"opaque":(\d+),')
 
 
 @dataclass
 class Queue:
-    """The pulls of one queue: all are of the same size, except the last one."""
+    """The pulls of one queue. All ask for the same number of messages, but for what a short response leaves."""
 
-    frame: bytes
+    topic: str
+    queue_id: int
     until_offset: int
     per_pull: int
+    opaque: int
     next_offset: int = 0
+    frame: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.frame = make_pull(self.topic, self.queue_id, self.per_pull, self.opaque)
 
     def take_pulls(self, count: int) -> Iterator[bytes]:
         """Yields the frames of the next pulls, at most ``count``."""
         for _ in range(count):
             if self.next_offset >= self.until_offset:
                 return
-            yield self.frame.replace(_OFFSET_MARK.encode(), b"%0*d" % (_OFFSET_DIGITS, self.next_offset))
+            yield _set_offset(self.frame, self.next_offset)
             self.next_offset += self.per_pull
+
+    def take_next(self, returned_until: int) -> Iterator[bytes]:
+        """Yields the frame of the pull that follows a response, which has the messages up to an offset.
+
+        A broker returns fewer messages than were asked for where one of its files ends, for example. Then it is asked
+        for the rest.
+        """
+        rest = min(-returned_until % self.per_pull, self.until_offset - returned_until)
+        if rest > 0:
+            yield _set_offset(make_pull(self.topic, self.queue_id, rest, self.opaque), returned_until)
+        else:
+            yield from self.take_pulls(1)
+
+
+def _set_offset(frame: bytes, offset: int) -> bytes:
+    return frame.replace(_OFFSET_MARK.encode(), b"%0*d" % (_OFFSET_DIGITS, offset))
 
 
 def make_pull(topic: str, queue_id: int, per_pull: int, opaque: int) -> bytes:
@@ -76,8 +98,11 @@ class Counter:
         self.messages = 0
         self._message_bytes = 0
 
-    def add(self, buffer: memoryview, start: int, end: int) -> int:
-        """Counts the response ``buffer[start:end]``, a frame without its length. Returns its opaque."""
+    def add(self, buffer: memoryview, start: int, end: int) -> tuple[int, int]:
+        """Counts the response ``buffer[start:end]``, a frame without its length.
+
+        Returns its opaque, and the offset after its messages.
+        """
         (mark,) = _MARK.unpack_from(buffer, start)
         body = start + 4 + (mark & HEADER_BYTES_MAX)
         found = _FOUND.match(buffer, start + 4, body)
@@ -89,7 +114,7 @@ class Counter:
         if rest:
             raise Mismeasured(f"a response has {end - body} bytes, but messages have {self._message_bytes}")
         self.messages += count
-        return int(found[1])
+        return int(found[2]), int(found[1])
 
 
 def count(address: str, queues: Sequence[Queue], in_flight: int) -> int:
@@ -108,7 +133,8 @@ def count(address: str, queues: Sequence[Queue], in_flight: int) -> int:
                 raise Mismeasured("the broker closed the connection")
             filled += received
             frames = split_frames(buffer, 0, filled)
-            pulls = [pull for start, end in frames for pull in queues[counter.add(buffer, start, end)].take_pulls(1)]
+            responses = [counter.add(buffer, start, end) for start, end in frames]
+            pulls = [pull for opaque, until in responses for pull in queues[opaque].take_next(until)]
             waiting += len(pulls) - len(frames)
             connection.sendall(b"".join(pulls))
             if frames:
@@ -124,7 +150,7 @@ def main() -> None:
     queues = []
     for number, text in enumerate(ranges):
         queue_id, until_offset = map(int, text.split(":"))
-        queues.append(Queue(make_pull(topic, queue_id, int(per_pull), number), until_offset, int(per_pull)))
+        queues.append(Queue(topic, queue_id, until_offset, int(per_pull), number))
     begun, begun_cpu_s = time.perf_counter(), time.process_time()
     messages = count(address, queues, int(in_flight))
     seconds, cpu_s = time.perf_counter() - begun, time.process_time() - begun_cpu_s

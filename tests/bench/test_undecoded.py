@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from bench.comparison import Mismeasured
-from bench.undecoded import Counter, Queue, make_pull
+from bench.undecoded import Counter, Queue
 from rmqpull_proto.remoting.command import decode_command
 
 MESSAGE_BYTES = 200
@@ -25,18 +25,26 @@ def make_response(messages: int, code: int = 0, opaque: int = 3, surplus: int = 
 
 
 def test_pulls_of_a_queue_follow_each_other_to_its_end() -> None:
-    queue = Queue(make_pull("rows", 5, 32, opaque=3), until_offset=100, per_pull=32)
+    queue = Queue("rows", 5, until_offset=100, per_pull=32, opaque=3)
     frames = [*queue.take_pulls(2), *queue.take_pulls(9), *queue.take_pulls(1)]
     pulls = [decode_command(frame[4:]) for frame in frames]
     assert [int(pull.fields["queueOffset"]) for pull in pulls] == [0, 32, 64, 96]
     assert {(pull.fields["queueId"], pull.fields["maxMsgNums"], pull.opaque) for pull in pulls} == {("5", "32", 3)}
 
 
+def test_a_short_response_is_followed_by_a_pull_of_its_rest() -> None:
+    queue = Queue("rows", 5, until_offset=100, per_pull=32, opaque=3)
+    assert len([*queue.take_pulls(2)]) == 2
+    pulls = [decode_command(frame[4:]) for until in (30, 32, 64, 96, 98, 100) for frame in queue.take_next(until)]
+    asked = [(int(pull.fields["queueOffset"]), int(pull.fields["maxMsgNums"])) for pull in pulls]
+    assert asked == [(30, 2), (64, 32), (96, 32), (98, 2)]
+
+
 def test_messages_are_counted_by_their_size() -> None:
     counter = Counter()
     for messages in (32, 32, 4):
         response = make_response(messages)
-        assert counter.add(response, 0, len(response)) == 3
+        assert counter.add(response, 0, len(response)) == (3, 64)
     assert counter.messages == 68
 
 
