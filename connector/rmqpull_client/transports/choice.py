@@ -8,11 +8,7 @@ import sys
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError, Unserved
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
-from rmqpull_client.transports.columnar.client import ColumnarClient
-from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
-from rmqpull_client.transports.grpc.producer import GrpcProducer
 from rmqpull_client.transports.port import BrokerClient, Producer
-from rmqpull_client.transports.standard.client import StandardClient
 
 PRODUCER_GROUP = "rmqpull-producer"
 """The producer group of those that name none."""
@@ -38,8 +34,7 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
         from rmqpull_client.transports.remoting.client import get_remoting_client
 
         return get_remoting_client(settings, flow)
-    channel = get_channel(settings)
-    return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
+    return _connect_by_grpc(settings, flow)
 
 
 def get_producer(connection: Connection, producer_group: str = PRODUCER_GROUP) -> Producer:
@@ -51,7 +46,26 @@ def get_producer(connection: Connection, producer_group: str = PRODUCER_GROUP) -
         from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 
         return RemotingProducer(get_remoting_channel(connection), producer_group)
+    # Imported here, as above.
+    from rmqpull_client.transports.grpc.channel import get_channel
+    from rmqpull_client.transports.grpc.producer import GrpcProducer
+
     return GrpcProducer(get_channel(connection))
+
+
+def _connect_by_grpc(settings: Connection, flow: Flow) -> BrokerClient:
+    # Imported here, because each query on a cluster starts a process, which starts faster without gRPC.
+    from rmqpull_client.transports.columnar.client import ColumnarClient
+    from rmqpull_client.transports.grpc.channel import get_channel
+    from rmqpull_client.transports.standard.client import StandardClient
+
+    channel = get_channel(settings)
+    if channel.has_columns is None:
+        try:
+            channel.has_columns = "columns" in ColumnarClient(channel).list_extensions()
+        except Unserved:
+            channel.has_columns = False
+    return ColumnarClient(channel, flow) if channel.has_columns else StandardClient(channel, flow)
 
 
 def _require_numpy() -> None:
@@ -61,12 +75,3 @@ def _require_numpy() -> None:
             "Option nameServers (Connection.name_servers) needs NumPy, which is not installed for the Python at "
             f"{sys.executable}: install it there, with pip install 'rmqpull[remoting]'."
         )
-
-
-def _has_columns(channel: BrokerChannel) -> bool:
-    if channel.has_columns is None:
-        try:
-            channel.has_columns = "columns" in ColumnarClient(channel).list_extensions()
-        except Unserved:
-            channel.has_columns = False
-    return channel.has_columns

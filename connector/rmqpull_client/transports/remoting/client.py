@@ -26,7 +26,6 @@ from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.reading.read import Read
 from rmqpull_client.transports.remoting.reading.waiting import ParkedPulls
-from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 
 PRODUCER_GROUP = "rmqpull-client"
 """The producer group of published messages."""
@@ -110,6 +109,9 @@ class RemotingClient:
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """Sends the rows in requests of many messages, to all queues in turn or to those that rows name."""
+        # Imported here, because most clients only read.
+        from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
+
         RemotingProducer(self._channel, PRODUCER_GROUP).start_publish([(topic, batch.num_rows)], batch, False)()
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -84,23 +85,27 @@ class PropertyTable:
 
 
 class _Alike:
-    """Messages that have the same properties in the same order: arrays with a row per message."""
+    """Messages that have the same properties in the same order: arrays with a row per message.
+
+    Of a name that is there twice, the last one counts. Brokers write the properties of a batch behind those of each of
+    its messages, so messages from batches have two identifiers.
+    """
 
     def __init__(self, property_names: Sequence[str], starts: Ints, name_ends: Ints, value_ends: Ints) -> None:
-        self._names = property_names
+        self._places = {name: place for place, name in enumerate(property_names)}
         self._starts, self._name_ends, self._value_ends = starts, name_ends, value_ends
 
     def find(self, name: str) -> Entries:
-        if name not in self._names:
+        if name not in self._places:
             nothing = np.zeros(0, np.int64)
             return Entries(nothing, nothing, nothing, nothing)
-        return self._take([self._names.index(name)])
+        return self._take([self._places[name]])
 
     def find_user_entries(self) -> tuple[Entries, npt.NDArray[np.int32]]:
-        return self._find_maps([place for place, name in enumerate(self._names) if name not in names.OWN])
+        return self._find_maps(sorted(place for name, place in self._places.items() if name not in names.OWN))
 
     def find_system_entries(self) -> tuple[Entries, npt.NDArray[np.int32]]:
-        return self._find_maps([place for place, name in enumerate(self._names) if name in _SYSTEM])
+        return self._find_maps(sorted(place for name, place in self._places.items() if name in _SYSTEM))
 
     def _find_maps(self, places: list[int]) -> tuple[Entries, npt.NDArray[np.int32]]:
         return self._take(places), np.arange(len(self._starts) + 1, dtype=np.int32) * len(places)
@@ -131,10 +136,10 @@ class _Mixed:
         return self._take(np.flatnonzero(self._codes == code))
 
     def find_user_entries(self) -> tuple[Entries, npt.NDArray[np.int32]]:
-        return self._find_maps(~self._is_one_of(_OWN_NAMES))
+        return self._find_maps(~self._is_one_of(_list_names(names.OWN)))
 
     def find_system_entries(self) -> tuple[Entries, npt.NDArray[np.int32]]:
-        return self._find_maps(self._is_one_of(_SYSTEM_NAMES))
+        return self._find_maps(self._is_one_of(_list_names(_SYSTEM)))
 
     def _is_one_of(self, wanted: pa.Array) -> Mask:
         found: Mask = pc.is_in(self._names, wanted).to_numpy(zero_copy_only=False)
@@ -151,8 +156,13 @@ class _Mixed:
 
 
 _NO_CODES = np.zeros(0, np.int32)
-_OWN_NAMES = pa.array(sorted(names.OWN), pa.string())
-_SYSTEM_NAMES = pa.array(sorted(_SYSTEM), pa.string())
+
+
+@cache
+def _list_names(some: frozenset[str]) -> pa.Array:
+    # Not made when the module is imported: for its first array of Python's values, Arrow imports pandas, which takes
+    # longer than all else at the start of a query.
+    return pa.array(sorted(some), pa.string())
 
 
 def _end_all_values(texts: pa.Array) -> tuple[Bytes, Ints]:
@@ -210,7 +220,7 @@ def _start_behind(value_ends: Ints) -> Ints:
 
 
 def _read_same_names(text: Bytes, starts: Ints, name_ends: Ints, value_ends: Ints) -> list[str] | None:
-    """Returns the names of the properties if all messages have the same ones, each once, in the same order."""
+    """Returns the names of the properties if all messages have the same ones in the same order."""
     found: list[str] = []
     for place in range(starts.shape[1]):
         lengths = name_ends[:, place] - starts[:, place]
@@ -218,7 +228,7 @@ def _read_same_names(text: Bytes, starts: Ints, name_ends: Ints, value_ends: Int
         if not (lengths == length).all() or not _are_same(text, starts[:, place], length):
             return None
         found.append(text[starts[0, place] : name_ends[0, place]].tobytes().decode())
-    return found if len(set(found)) == len(found) else None
+    return found
 
 
 def _are_same(text: Bytes, starts: Ints, length: int) -> bool:
