@@ -47,6 +47,14 @@ def test_messages_with_different_properties() -> None:
     assert to_dicts(table.make_system_maps()) == [{}, {}, {"WAIT": "true"}, {}]
 
 
+def test_messages_of_a_batch_have_names_twice_and_the_last_ones_count() -> None:
+    written = "city\x01Riga\x02UNIQ_KEY\x01{}A\x02WAIT\x01true\x02UNIQ_KEY\x01{}B\x02CLUSTER\x01c\x02WAIT\x01false\x02"
+    table = split(*(written.format(number, number) for number in range(3)))
+    assert table.make_texts("UNIQ_KEY").to_pylist() == ["0B", "1B", "2B"]
+    assert to_dicts(table.make_user_maps()) == [{"city": "Riga"}] * 3
+    assert table.make_system_maps().to_pylist() == [[("CLUSTER", "c"), ("WAIT", "false")]] * 3
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
