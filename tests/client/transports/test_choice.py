@@ -56,6 +56,22 @@ def test_the_modules_of_the_remoting_protocol_are_loaded_when_they_are_needed() 
     assert ran.stdout.strip() == "[]"
 
 
+@pytest.mark.processes
+def test_a_client_of_a_cluster_looks_for_neither_grpc_nor_pandas() -> None:
+    """Each query starts a process, which their import would delay by a quarter of a second."""
+    program = (
+        "import sys\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('grpc', 'pandas', 'numpy'): print(name)\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "from rmqpull_client import Connection, connect\n"
+        "connect(Connection(name_servers='127.0.0.1:9876'))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) == {"numpy"}
+
+
 @pytest.mark.parametrize("open_transport", [connect, get_producer])
 def test_without_numpy_the_error_says_what_to_install_and_where(
     open_transport: Callable[[Connection], object], monkeypatch: pytest.MonkeyPatch
