@@ -172,6 +172,14 @@ class Administration:
         )
         return lowest, highest
 
+    def is_behind(self, address: str) -> bool:
+        """Returns whether a broker has stored messages that are not in their queues yet, or cannot tell it yet."""
+        try:
+            told = json.loads(self.call(address, RequestCode.GET_BROKER_RUNTIME_INFO).body)
+        except CallRefused:  # in its first second
+            return True
+        return int(told["table"]["dispatchBehindBytes"]) > 0
+
     def wait_until_in_queues(self, topic: str, masters: Mapping[str, str]) -> None:
         """Returns when masters, by name with their addresses, are in the route and have no message left to add.
 
@@ -179,11 +187,7 @@ class Administration:
         """
 
         def are_done() -> bool:
-            try:
-                told = [self.call(at, RequestCode.GET_BROKER_RUNTIME_INFO).body for at in masters.values()]
-            except CallRefused:  # a broker cannot tell it in its first second
-                return False
-            if any(int(json.loads(each)["table"]["dispatchBehindBytes"]) for each in told):
+            if any(self.is_behind(address) for address in masters.values()):
                 return False
             return masters.keys() <= {name for name, *_ in self._queues(topic)}
 

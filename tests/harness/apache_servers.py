@@ -150,6 +150,10 @@ class ApacheServer:
 
         return {queue: find(queue) for queue in self._queues(topic)}
 
+    def wait_until_readable(self) -> None:
+        addresses = [self.cluster.find_broker(name).address for name in self._brokers]
+        wait_until(lambda: not any(map(self._administration.is_behind, addresses)), "added to queues")
+
     def messages(self, topic: str) -> dict[MessageQueue, list[StoredMessage]]:
         return {
             queue: [record.row for record in self._read(queue, bounds)] for queue, bounds in self.bounds(topic).items()

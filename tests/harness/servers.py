@@ -86,6 +86,9 @@ class ManagedServer(Server, Protocol):
     def broker(self) -> RunningBroker:
         """The broker in this process, for faults, its clock and its state. Only EmbeddedServer has one."""
 
+    def wait_until_readable(self) -> None:
+        """Returns when all that clients have sent can be read. Apache's broker acknowledges it a little earlier."""
+
     def messages(self, topic: str) -> dict[MessageQueue, list[StoredMessage]]:
         """Returns the messages of each queue of a topic."""
 
@@ -182,6 +185,9 @@ class EmbeddedServer:
 
     def consumer_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
         return self.broker.consumer_offsets(group, topic)
+
+    def wait_until_readable(self) -> None:
+        """Does nothing: what this broker has acknowledged can be read."""
 
     def messages(self, topic: str) -> dict[MessageQueue, list[StoredMessage]]:
         rows = iter(self.broker.messages(topic))

@@ -28,6 +28,7 @@ class SinkHarness:
 
     def write(self, rows: DataFrame, **options: str) -> None:
         rows.write.format("rmqpull").options(**{**self.server.options, **options}).mode("append").save()
+        self.server.wait_until_readable()
 
     def batch(self, topic: str) -> DataFrame:
         """A batch read of a topic."""
@@ -56,6 +57,7 @@ class SinkHarness:
         writer = stream.writeStream.format("rmqpull").outputMode(mode).options(**given)
         query = writer.trigger(availableNow=True).start()
         assert query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
+        self.server.wait_until_readable()
         return query
 
 
