@@ -28,8 +28,8 @@ COPY --from=build /opt/rmqpull /opt/rmqpull
 ENV PATH=/opt/rmqpull/bin:$PATH RMQPULL_ENDPOINTS=127.0.0.1:8081
 USER 10001:10001
 VOLUME /data
-# 9876 is for --remoting.
-EXPOSE 8081 9876
+# 9876 is for --remoting, and 9874 for --remoting-vip.
+EXPOSE 8081 9874 9876
 # A broker that is still recovering does not listen yet, so it is not healthy.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["rmqpull-broker", "health", "--timeout", "4"]
 ENTRYPOINT ["rmqpull-broker"]

@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker nightly check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,38 +30,43 @@ demo-apache: set-up ## do the same with Apache's own broker and producer, which 
 	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights --server apache --output build/demo-apache $(ARGS)
 
 # The processes take one file after the other, in the order of tests/conftest.py. ARGS="--numprocesses 0" uses one process, for a debugger.
-test: set-up ## run all tests except the large ones (about 10 minutes on two cores)
+test: set-up ## run the tests with real Spark and our own broker, except long ones (14 minutes on two cores)
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Hypothesis tries fewer examples than in `make test`. The processes share single tests, not whole files.
 test-fast: set-up ## run the tests that start no Spark and no other process (about a minute)
-	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
+	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large and not nightly" --hypothesis-profile fast $(ARGS)
 
-# Each test process starts the servers that its tests need: about 0.5 GB. Both releases speak the same protocol, so 4.x runs the tests of the
-# client and the main ones of source and sink. With ARGS, both run what ARGS say.
-APACHE_4_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
+# Each test process starts the servers that its tests need: about 0.5 GB. All releases speak the same protocol, so others than 5.3 run the
+# tests of the client and the main ones of source and sink. With ARGS, all run what ARGS say. .ci/nightly runs other releases.
+APACHE_RELEASES ?= 5.3 4.9
+APACHE_MAIN_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
-	-m "apache and not large"
+	-m "apache and not large and not nightly"
 
 test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (20 minutes on two cores)
 	@scripts/set-up maven
-	@echo "test-apache: RocketMQ 5.3"
-	@$(TEST_APACHE) --apache-version 5.3 $(ARGS)
-	@echo "test-apache: RocketMQ 4.9"
-	@$(TEST_APACHE) --apache-version 4.9 $(or $(ARGS),$(APACHE_4_TESTS))
+	@set -e; for release in $(APACHE_RELEASES); do \
+		echo "test-apache: RocketMQ $$release"; \
+		if [ "$$release" = 5.3 ]; then tests=; else tests="$(APACHE_MAIN_TESTS)"; fi; \
+		$(TEST_APACHE) --apache-version "$$release" $(or $(ARGS),$$tests); \
+	done
 
-# Each test process starts two real RocketMQs, two emulators, and a process per release and language of the clients: about 2 GB.
+# Each test process starts emulators, with ARGS="-m clients" also two real RocketMQs, and a process per release and language of the clients: up to 2 GB.
 # A process takes one test after the other: the longest take two minutes, and come first. Most tests wait, so there are more of
 # these processes than cores.
-test-clients: set-up ## run Apache's clients of all languages on the emulator and on a real RocketMQ, which Maven fetches (about 15 minutes on two cores)
+test-clients: set-up ## run Apache's clients of all languages on the emulator; ARGS="-m clients": and on a real RocketMQ, which Maven fetches (10 minutes on two cores)
 	@scripts/set-up maven jdk node rust
-	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m clients --apache-version 5.3 tests/clients $(ARGS)
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m "clients and not nightly" --apache-version 5.3 tests/clients $(ARGS)
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
 
 test-docker: wheel ## test the image in a Docker engine, and install and start an engine if possible
 	@scripts/test-docker $(ARGS)
+
+nightly: set-up ## run what takes too long before each merge, in parts of less than an hour: ARGS="fuzz audit", ARGS=--list (hours)
+	@bash .ci/nightly $(ARGS)
 
 check: set-up ## check style, types, generated files, dependency rules and pages
 	@echo "check: ruff check"
@@ -78,7 +83,7 @@ check: set-up ## check style, types, generated files, dependency rules and pages
 	@"$(PYTHON)" -m scripts.acceptance_tables --check
 	@"$(PYTHON)" -m scripts.performance_page --check
 	@echo "check: dependency rules, pages"
-	@"$(PYTHON)" -m pytest --quiet -m "not processes and not large" tests/tidy tests/docs
+	@"$(PYTHON)" -m pytest --quiet -m "not processes and not large and not nightly" tests/tidy tests/docs
 
 bench: set-up ## run all comparisons, those of bench-apache too, and update docs/performance.md (45 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite $(ARGS)
@@ -111,6 +116,11 @@ bench-remoting: set-up ## compare the broker with Apache's, both under Apache's 
 bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache's Java client for gRPC, and update docs/performance.md (about 5 minutes)
 	@scripts/set-up maven jdk
 	@"$(PYTHON)" -m bench.grpc_clients $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
+
+bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it meanwhile, and update docs/hostile.md (under 20 minutes; ARGS="--attacks churn,pulls --seconds 3")
+	@scripts/set-up maven
+	@"$(PYTHON)" -m bench.hostile $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
 soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache")

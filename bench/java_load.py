@@ -55,6 +55,13 @@ class JavaLoad:
         """
         return list(map(float, self._ask("wake", name_servers, topic, messages, body_bytes, PAUSE_MS).split()))
 
+    def wake_for(
+        self, name_servers: str, topic: str, seconds: float, body_bytes: int, pause_ms: int = PAUSE_MS
+    ) -> list[float]:
+        """Does the same for so many seconds after the first message, however many messages that are."""
+        words = (name_servers, topic, round(seconds * 1000), body_bytes, pause_ms)
+        return list(map(float, self._ask("wakefor", *words).split()))
+
     def fill(self, name_servers: str, topic: str, rows: int, body_bytes: int, per_batch: int, threads: int) -> None:
         """Sends messages in batches, to all queues in turn."""
         self._ask("fill", name_servers, topic, rows, body_bytes, per_batch, threads)

@@ -34,9 +34,9 @@ def read_parent(pid: int) -> int:
 
 
 def read_command_line(pid: int) -> list[str]:
-    """Returns the words of the command line, none when the process has ended."""
+    """Returns the words of the command line: none while the system replaces the program, and none when it has ended."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
     return []
 
 

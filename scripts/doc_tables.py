@@ -1,4 +1,4 @@
-"""Generates the tables of docs/options.md and docs/broker.md from the declarations of options, flags and methods.
+"""Generates the tables of docs/options.md, docs/broker.md and docs/access.md from the declarations in the code.
 
 usage: python -m scripts.doc_tables           writes them between their markers
        python -m scripts.doc_tables --check   exits 1 if one of them differs
@@ -21,6 +21,9 @@ from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.config import SETTINGS
 from rmqpull_broker.core.properties import list_declared
 from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
+from rmqpull_broker.server.remoting.registry import list_handlers
+from rmqpull_broker.server.runtime.access import ADMINISTRATION, CHANGES, Administration
+from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +75,9 @@ def sink_columns() -> str:
 
 def broker_flags() -> str:
     """Returns the flags of ``rmqpull-broker serve``."""
-    rows = [(f"`--{setting.name} {setting.form}`", setting.default or "-", setting.doc) for setting in SETTINGS]
+    rows = [
+        (f"`{f'--{setting.name} {setting.form}'.strip()}`", setting.default or "-", setting.doc) for setting in SETTINGS
+    ]
     return table(("flag", "default", "meaning"), rows)
 
 
@@ -121,6 +126,49 @@ def methods() -> str:
     return table(("service", "served", "answered UNIMPLEMENTED"), rows)
 
 
+def administration() -> str:
+    """Returns what needs the right to administrate, with the calls of both protocols."""
+    return calls_table(ADMINISTRATION)
+
+
+def changes() -> str:
+    """Returns what needs that right only where it would change what exists."""
+    return calls_table(CHANGES)
+
+
+def calls_table(listed: Iterable[Administration]) -> str:
+    """Returns what administrators do, with the calls of both protocols."""
+    rows = [
+        (
+            one.what,
+            ", ".join(f"`{code.name}` ({code:d})" for code in one.requests) or "-",
+            ", ".join(f"`{name}`" for name in one.methods) or "-",
+        )
+        for one in listed
+    ]
+    return table(("what", "requests of the remoting protocol", "methods of `rmqpull.v1.AdminService`"), rows)
+
+
+def open_calls() -> str:
+    """Returns the calls that everybody may make."""
+    named = {call for one in (*ADMINISTRATION, *CHANGES) for call in (*one.requests, *one.methods)}
+    codes = [RequestCode(code) for code in sorted(list_handlers()) if code not in named]
+    services = (
+        (MESSAGING, MESSAGING_HANDLERS),
+        (COLUMNS, COLUMN_HANDLERS),
+        (STAGES, STAGE_HANDLERS),
+        (ADMIN, ADMIN_HANDLERS),
+    )
+    rows = [
+        ("remoting", ", ".join(f"`{code.name}` ({code:d})" for code in codes)),
+        *(
+            (f"`{service.name}`", ", ".join(f"`{name}`" for name in handlers if name not in named))
+            for service, handlers in services
+        ),
+    ]
+    return table(("protocol or service", "open to everybody"), rows)
+
+
 TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/options.md": {
         "source-options": source_options,
@@ -133,6 +181,11 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "broker-properties": broker_properties,
         "commands": commands,
         "methods": methods,
+    },
+    "docs/access.md": {
+        "administration": administration,
+        "changes": changes,
+        "open-calls": open_calls,
     },
 }
 

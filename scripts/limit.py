@@ -41,6 +41,7 @@ def amount(value: int, unit: str) -> str:
 
 ONE_AT_A_TIME = "ours: other calls wait while it is processed"
 MEMORY = "ours: limits memory"
+FAIR_SHARE = "ours: limits memory; [shared fairly](#fair-shares)"
 WAITS = "ours: limits waiting"
 APACHES = "Apache's (rules 5.11)"
 PROPERTIES_TOO_LARGE = "MESSAGE_PROPERTIES_TOO_LARGE"

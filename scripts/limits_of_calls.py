@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.limit import APACHES, MEMORY, ONE_AT_A_TIME, PROPERTIES_TOO_LARGE, WAITS, Limit
+from scripts.limit import APACHES, FAIR_SHARE, MEMORY, ONE_AT_A_TIME, PROPERTIES_TOO_LARGE, WAITS, Limit
 
 LIMITS_OF_CALLS = {
     "Messages, topics and groups": (
@@ -49,6 +49,29 @@ LIMITS_OF_CALLS = {
             "characters",
             "CONSUMER_GROUP_NOT_FOUND",
             "Apache's (rules 6.1)",
+        ),
+        Limit("topics", "core.state.room:TOPICS_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
+        Limit(
+            "topics with those of retries and dead letters",
+            "core.state.room:TOPICS_OF_ALL_MAX",
+            "",
+            "TOO_MANY_REQUESTS",
+            MEMORY,
+        ),
+        Limit("consumer groups", "core.state.room:GROUPS_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
+        Limit(
+            "consumer offsets of all groups; resets that no pull has got yet",
+            "core.state.room:OFFSETS_MAX",
+            "",
+            "TOO_MANY_REQUESTS",
+            MEMORY,
+        ),
+        Limit(
+            "consumer offsets before none is kept on a queue that its topic does not have",
+            "core.state.room:OFFSETS_OF_ANY_QUEUE_MAX",
+            "",
+            "TOO_MANY_REQUESTS",
+            "ours: leaves room for others; Apache's broker keeps any",
         ),
         Limit(
             "delays in a group's retry policy",
@@ -166,11 +189,18 @@ LIMITS_OF_CALLS = {
             WAITS,
         ),
         Limit(
-            "parked pulls at a time",
+            "parked pulls of one connection",
             "core.pulling.parking:PARKED_PULLS_MAX",
             "pulls",
             "TOO_MANY_REQUESTS",
-            MEMORY,
+            FAIR_SHARE,
+        ),
+        Limit(
+            "parked pulls at a time",
+            "core.pulling.parking:PARKED_PULLS_OF_ALL_MAX",
+            "pulls",
+            "TOO_MANY_REQUESTS",
+            FAIR_SHARE,
         ),
         Limit(
             "messages of one delivery to a consumer that acknowledges",
@@ -215,11 +245,11 @@ LIMITS_OF_CALLS = {
             "Apache's proxy (rules 5.12.3)",
         ),
         Limit(
-            "receives that wait at a time",
+            "receives of one connection that wait",
             "core.popping.waiting:WAITING_POPS_MAX",
             "receives",
             "TOO_MANY_REQUESTS",
-            "Apache's (rules 3.17)",
+            f"Apache's for all (rules 3.17); {FAIR_SHARE}",
         ),
         Limit(
             "receives of one group that wait for one topic on one broker",
@@ -250,11 +280,18 @@ LIMITS_OF_CALLS = {
             "ours: other calls wait while it is parsed",
         ),
         Limit(
+            "words and signs of a SQL92 expression",
+            "core.filters.sql92_grammar:TOKENS_MAX",
+            "",
+            "ILLEGAL_FILTER_EXPRESSION",
+            "ours: other calls wait while it is parsed",
+        ),
+        Limit(
             "nesting of a SQL92 expression",
             "core.filters.sql92:NESTING_MAX",
             "levels",
             "ILLEGAL_FILTER_EXPRESSION",
-            "ours: Python's stack; Java's allows some thousands",
+            "ours: Python's stack; Java's allows some hundreds",
         ),
     ),
     "Stages": (

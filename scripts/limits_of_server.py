@@ -1,8 +1,8 @@
-"""The limits of storage, clients and administration."""
+"""The limits of storage and administration."""
 
 from __future__ import annotations
 
-from scripts.limit import MEMORY, STREAM_ENDS, WAITS, Limit
+from scripts.limit import FAIR_SHARE, MEMORY, WAITS, Limit
 
 LIMITS_OF_SERVER = {
     "Storage": (
@@ -21,10 +21,31 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "connections that have not sent their first byte, where TLS is served",
-            "server.remoting.acceptor:LOOKED_AT_MAX",
+            "connections whose handshake has not ended, on a port of the remoting protocol with TLS",
+            "core.clients.handshakes:HANDSHAKES_MAX",
             "",
-            "a new connection is closed",
+            "the oldest one of the address that has most is closed",
+            MEMORY,
+        ),
+        Limit(
+            "received of unfinished requests of the remoting protocol",
+            "core.clients.unfinished_frames:HELD_BYTES_MAX",
+            "bytes",
+            "the address that holds most is not read any more",
+            FAIR_SHARE,
+        ),
+        Limit(
+            "the same, with what others may hold beyond it",
+            "core.clients.unfinished_frames:HELD_BYTES_MOST",
+            "bytes",
+            "no request is read beyond its first MiB",
+            FAIR_SHARE,
+        ),
+        Limit(
+            "time for a request of the remoting protocol to be received, and a second more for each 64 KiB of it",
+            "core.clients.unfinished_frames:FRAME_MS_MAX",
+            "ms",
+            "the connection is closed",
             MEMORY,
         ),
         Limit(
@@ -63,6 +84,13 @@ LIMITS_OF_SERVER = {
             "ours: limits memory; Apache's threads have queues of 10,000",
         ),
         Limit(
+            "time of a long list, or of the requests of one connection, in one turn of the event loop",
+            "server.runtime.slices:SLICE_S",
+            "s",
+            "it is the turn of others; the rest follows",
+            WAITS,
+        ),
+        Limit(
             "time without traffic on a connection of the remoting protocol",
             "server.remoting.listener:IDLE_MS_MAX",
             "ms",
@@ -84,7 +112,7 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "time for the handshake of TLS on the port of the remoting protocol",
+            "time until the first byte, and for the handshake of TLS, on a port of the remoting protocol with TLS",
             "server.remoting.acceptor:HANDSHAKE_S_MAX",
             "s",
             "the connection is closed",
@@ -125,129 +153,6 @@ LIMITS_OF_SERVER = {
             "a snapshot is taken",
             "ours: limits what a start replays",
         ),
-    ),
-    "Clients": (
-        Limit("clients", "server.wire.limits:CLIENTS_MAX", "", STREAM_ENDS, MEMORY),
-        Limit("telemetry streams", "server.wire.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, MEMORY),
-        Limit(
-            "commands waiting for a client",
-            "server.clients:COMMANDS_WAITING_MAX",
-            "",
-            "the stream ends",
-            MEMORY,
-        ),
-        Limit(
-            "questions that clients of gRPC have not answered",
-            "server.questions:QUESTIONS_MAX",
-            "",
-            "the request is refused with 1",
-            MEMORY,
-        ),
-        Limit("settings of a client", "server.wire.limits:SETTINGS_BYTES_MAX", "bytes", STREAM_ENDS, MEMORY),
-        Limit("topics in a client's settings", "server.wire.limits:SUBSCRIPTIONS_MAX", "", STREAM_ENDS, MEMORY),
-        Limit(
-            "client properties in a client's settings",
-            "server.wire.limits:CLIENT_PROPERTIES_MAX",
-            "",
-            STREAM_ENDS,
-            MEMORY,
-        ),
-        Limit(
-            "groups, and topics, in a heartbeat of the remoting protocol",
-            "server.wire.limits:HEARTBEAT_GROUPS_MAX",
-            "each",
-            "the heartbeat is refused",
-            MEMORY,
-        ),
-        Limit(
-            "acknowledgements in one request",
-            "server.wire.limits:BATCH_ACKS_MAX",
-            "",
-            "the request is refused",
-            MEMORY,
-        ),
-        Limit(
-            "memberships of consumers in groups, and of producers",
-            "core.clients.registries:REGISTRATIONS_MAX",
-            "each",
-            "TOO_MANY_REQUESTS",
-            MEMORY,
-        ),
-        Limit(
-            "groups with a topic for which it was set whether they pop",
-            "core.admin.request_modes:REQUEST_MODES_MAX",
-            "",
-            "code 2",
-            MEMORY,
-        ),
-        Limit(
-            "time without a heartbeat from a client",
-            "core.clients.members:CHANNEL_EXPIRED_TIMEOUT_MS",
-            "ms",
-            "forgotten",
-            "Apache's (rules 3.6)",
-        ),
-        Limit(
-            "send attempts in the settings of producers",
-            "core.clients.settings:PRODUCER_ATTEMPTS_MAX",
-            "",
-            "the send fails",
-            "Apache's (rules 5.7.1)",
-        ),
-        Limit(
-            "subscriptions of a group that pulls but sends no heartbeats",
-            "core.clients.registries:COMPENSATED_EXPIRED_TIMEOUT_MS",
-            "ms",
-            "forgotten",
-            "Apache's (rules 3.6)",
-        ),
-        Limit(
-            "groups known only from pulls",
-            "core.clients.registries:COMPENSATED_GROUPS_MAX",
-            "",
-            "the oldest is forgotten",
-            MEMORY,
-        ),
-        Limit(
-            "topics of a group known only from pulls",
-            "core.clients.registries:COMPENSATED_TOPICS_MAX",
-            "",
-            "the oldest is forgotten",
-            MEMORY,
-        ),
-        Limit(
-            "remembered heartbeat fingerprints",
-            "core.clients.heartbeats:FINGERPRINTS_MAX",
-            "",
-            "the oldest is forgotten",
-            MEMORY,
-        ),
-        Limit(
-            "filters of subscriptions", "core.clients.subscriptions:FILTERS_MAX", "", "the oldest is forgotten", MEMORY
-        ),
-        Limit(
-            "age of a filter without subscribers",
-            "core.clients.subscriptions:DEAD_FILTER_MS_MAX",
-            "ms",
-            "forgotten",
-            "Apache's (`filterDataCleanTimeSpan`)",
-        ),
-        Limit("queue locks", "core.clients.queue_locks:LOCKS_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
-        Limit(
-            "life of a queue lock without renewal",
-            "core.clients.queue_locks:LOCK_MAX_LIVE_TIME_MS",
-            "ms",
-            "any client may take it",
-            "Apache's (rules 3.8)",
-        ),
-        Limit(
-            "concurrent calls on one connection",
-            "server.grpc.connections:STREAMS_PER_CONNECTION_MAX",
-            "calls",
-            "more calls wait in the client",
-            MEMORY,
-        ),
-        Limit("concurrent calls", "server.grpc.connections:CALLS_MAX", "calls", "gRPC's RESOURCE_EXHAUSTED", MEMORY),
     ),
     "Administration": (
         Limit(

@@ -1,4 +1,4 @@
-"""Writes the figures of docs/performance.md and the chart of the README, from the runs in bench/results.
+"""Writes the figures of docs/performance.md and docs/hostile.md, and the chart of the README, from bench/results.
 
 usage: python -m scripts.performance_page           writes them between their markers
        python -m scripts.performance_page --check   exits 1 if they differ
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from bench.hostile.figures import markdown as attacks_markdown
 from bench.result_tables import markdown
 from scripts.doc_tables import ROOT, write_or_check
 
@@ -16,6 +17,7 @@ RESULTS = ROOT / "bench" / "results" / "full.json"
 RESULTS_ON_APACHE = ROOT / "bench" / "results" / "apache.json"
 RESULTS_OVER_GRPC = ROOT / "bench" / "results" / "grpc.json"
 RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
+RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
 
 
@@ -41,6 +43,12 @@ def results_over_grpc() -> str:
     return _tables(RESULTS_OVER_GRPC)
 
 
+def attacks() -> str:
+    """Returns the table of the attacks, or says that there is none."""
+    file = RESULTS_OF_ATTACKS
+    return attacks_markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
+
+
 def _tables(file: Path) -> str:
     return markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
 
@@ -58,4 +66,5 @@ if __name__ == "__main__":
         "results-over-grpc": results_over_grpc,
     }
     write_or_check(ROOT / "docs" / "performance.md", tables)
+    write_or_check(ROOT / "docs" / "hostile.md", {"attacks": attacks})
     write_or_check(ROOT / "README.md", {"performance-chart": chart})

@@ -25,6 +25,7 @@ from scripts.client_scenarios import TESTS, list_scenarios
 from scripts.doc_tables import table, write_or_check
 from scripts.limit import Limit, amount
 from scripts.limits_of_calls import LIMITS_OF_CALLS
+from scripts.limits_of_clients import LIMITS_OF_CLIENTS
 from scripts.limits_of_server import LIMITS_OF_SERVER
 from scripts.request_codes import NOT_SERVED, REQUEST_CODES
 
@@ -62,10 +63,11 @@ APACHE = {
     "SyncLiteSubscription": Apache(False),
 }
 
-LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER}
+LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER, **LIMITS_OF_CLIENTS}
 """Every limit that users can meet. The values come from the constants."""
 
 INTERNAL = {
+    "server.runtime.clock_watch:DOWN_MS_MAX": "how long a restart trusts what the clock said before it",
     "core.limits:RECONSUME_TIMES_MAX": "the largest 32-bit integer; the count stops there",
     "core.popping.revival:REVIVALS_MAX": "limits one command; the next one stores the rest at once",
     "server.runtime.renewing:CHANGES_MAX": "limits one command; the next one renews the rest at once",

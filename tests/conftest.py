@@ -18,10 +18,12 @@ from tests.harness.process_guard import ProcessGuard
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy, run_proxies
 from tests.harness.spark_settings import spark_environment
 
-# No test asserts a time, and neither does an example of a property.
-settings.register_profile("rmqpull", deadline=None)
+# No test asserts a time, and neither does an example of a property. The night tries a hundred times as many examples.
+settings.register_profile("rmqpull", deadline=None, max_examples=30)
 # For make test-fast, where the examples of properties would take most of the time.
 settings.register_profile("fast", deadline=None, max_examples=10)
+# For .ci/nightly. A failure prints what repeats it.
+settings.register_profile("nightly", deadline=None, max_examples=3_000, print_blob=True)
 settings.load_profile("rmqpull")
 
 TESTS = Path(__file__).parent

@@ -32,5 +32,7 @@ def test_a_missing_apache_is_said(
     (tmp_path / "bin" / "java").symlink_to(find_java())
     environment = {**os.environ, "PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-m", mark, test]
-    run = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
     assert (run.returncode, shown in run.stdout) == (exit_code, True), run.stdout

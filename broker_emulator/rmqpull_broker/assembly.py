@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import ssl
 
     from rmqpull_broker.server.grpc.tls import TlsAddress
-    from rmqpull_broker.server.remoting.listener import RemotingAddress
+    from rmqpull_broker.server.remoting.ports import RemotingAddress
 
 _NODE_BYTES = 6
 
@@ -63,13 +63,13 @@ def open_broker(config: BrokerConfig, make_clock: Callable[[int], Clock] | None 
     """Opens the data directory, recovers the state from its commit log, and returns a server that is not started.
 
     ``make_clock`` replaces the clock of the configuration. It is called with the newest store time, in milliseconds
-    since the epoch; the clock must not start before it. Raises OSError for a directory that is unusable or in use,
+    since the epoch; a manual clock must not start before it. Raises OSError for a directory that is unusable or in use,
     and CorruptLog for a damaged commit log.
     """
     state, storage = _open_storage(config)
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
     clock = (make_clock or _find_clock(config.clock))(state.newest_store_ms)
-    return BrokerServer(state, storage, clock, ids, extensions=config.extensions)
+    return BrokerServer(state, storage, clock, ids, extensions=config.extensions, admin_peers=config.admin_from)
 
 
 def _find_clock(spec: ClockSpec) -> Callable[[int], Clock]:
@@ -77,7 +77,7 @@ def _find_clock(spec: ClockSpec) -> Callable[[int], Clock]:
         start_ms = time.time_ns() // 1_000_000 if spec.start_ms is None else spec.start_ms
         return ManualClock(max(start_ms, latest_ms))
 
-    return manual if spec.is_manual else SystemClock
+    return manual if spec.is_manual else lambda latest_ms: SystemClock()
 
 
 def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
@@ -85,10 +85,12 @@ def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
     if not config.remoting:
         return None
     # Imported here, because a broker without it starts faster.
-    from rmqpull_broker.server.remoting.listener import RemotingAddress
+    from rmqpull_broker.server.remoting.ports import RemotingAddress
 
     context = None if config.tls is None else _load_tls_context(config.tls)
-    return RemotingAddress(config.remoting, config.remoting_advertised, context, config.remoting_needs_tls)
+    return RemotingAddress(
+        config.remoting, config.remoting_advertised, context, config.remoting_needs_tls, config.remoting_vip
+    )
 
 
 def make_tls_address(config: BrokerConfig) -> TlsAddress | None:

@@ -17,6 +17,7 @@ from rmqpull_broker.config_values import (
     TopicSpec,
     parse_address,
     parse_addresses,
+    parse_admin_from,
     parse_advertised,
     parse_brokers,
     parse_clock,
@@ -27,15 +28,18 @@ from rmqpull_broker.config_values import (
     parse_log_level,
     parse_property,
     parse_size,
+    parse_switch,
     parse_tls_mode,
     parse_topic,
 )
+from rmqpull_broker.config_vip import check_vip_ports
+from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS, AdminPeers
 from rmqpull_broker.core.properties import BrokerProperties
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: the name of its flag without dashes, the form of its value, and its description."""
+    """One setting: the name of its flag without dashes, the form of its value, if it has one, and its description."""
 
     name: str
     form: str
@@ -43,6 +47,11 @@ class Setting:
     doc: str
     parse: Callable[[str], Any] = str
     is_repeated: bool = False
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its flag stands alone. A variable and the file say true or false."""
+        return not self.form
 
     @property
     def attribute(self) -> str:
@@ -88,6 +97,13 @@ SETTINGS = (
         None,
         "Addresses that routes tell to clients of the remoting protocol, one for each broker, such as mapped ports.",
         parse_advertised,
+    ),
+    Setting(
+        "remoting-vip",
+        "",
+        "false",
+        "Also listen two below each port that routes tell: Java's clients up to 4.5.0 send there (VIP channel).",
+        parse_switch,
     ),
     Setting(
         "tls-listen",
@@ -141,6 +157,14 @@ SETTINGS = (
         ",".join(EXTENSIONS),
         "Services of rmqpull.v1 to add to apache.rocketmq.v2. With 'none', only the standard protocol is served.",
         parse_extensions,
+    ),
+    Setting(
+        "admin-from",
+        "ADDRESSES",
+        "loopback",
+        "Who can change and delete what exists, over both protocols (access.md): addresses or networks of peers, such "
+        "as 10.0.0.0/8, separated by commas; 'loopback', 'all' or 'none'.",
+        parse_admin_from,
     ),
     Setting(
         "brokers",
@@ -210,12 +234,14 @@ class BrokerConfig:
     properties: BrokerProperties = field(default_factory=BrokerProperties)
     remoting: Sequence[Address] = ()
     remoting_advertised: Sequence[Address] = ()
+    remoting_vip: bool = False
     remoting_needs_tls: bool = False
     tls_listen: Address | None = None
     tls: TlsFiles | None = None
     metrics_listen: Address | None = None
     log_format: str = "text"
     log_level: str = "info"
+    admin_from: AdminPeers = LOOPBACK_PEERS
 
 
 def config_from(values: Mapping[str, Any]) -> BrokerConfig:
@@ -231,12 +257,14 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
         listen=values["listen"],
         remoting=values["remoting"] or (),
         remoting_advertised=values["remoting_advertised"] or (),
+        remoting_vip=values["remoting_vip"],
         remoting_needs_tls=values["remoting_tls_mode"] == TLS_MODES[1],
         tls_listen=values["tls_listen"],
         tls=_tls_files_from(values),
         topics=topics,
         data_dir=values["data_dir"],
         extensions=values["extensions"],
+        admin_from=values["admin_from"],
         broker_names=values["brokers"],
         clock=values["clock"],
         properties=_properties_from(values),
@@ -256,6 +284,12 @@ def _check_addresses(values: Mapping[str, Any]) -> None:
             )
     if advertised and values["remoting"] is None:
         raise SettingError("remoting-advertised has no effect without remoting: set that too")
+    if values["remoting_vip"]:
+        if values["remoting"] is None:
+            raise SettingError("remoting-vip has no effect without remoting: set that too")
+        settings = (setting for setting in SETTINGS if setting.parse is parse_address and values[setting.attribute])
+        others = {setting.name: values[setting.attribute] for setting in settings}
+        check_vip_ports(values["remoting"], advertised, brokers, others)
 
 
 def _check_tls(values: Mapping[str, Any]) -> None:

@@ -6,11 +6,12 @@ An error names its source: the flag, the variable, or the file and the key.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rmqpull_broker.config import PROPERTY, SETTINGS, Setting
-from rmqpull_broker.config_values import SettingError, find_nearest
+from rmqpull_broker.config_values import SettingError
+from rmqpull_broker.core.near_names import find_nearest, suggest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -127,11 +128,6 @@ def _check_keys(file: Mapping[str, Any], file_name: str) -> None:
     known = [PROPERTIES_TABLE, *(setting.name for setting in SETTINGS if setting is not PROPERTY)]
     for key, value in file.items():
         if key not in known:
-            raise SettingError(f"{file_name}: unknown setting {key!r}{_suggest(key, known)}")
+            raise SettingError(f"{file_name}: unknown setting {key!r}{suggest(key, known)}")
         if (key == PROPERTIES_TABLE) is not isinstance(value, dict):
             raise SettingError(f"{file_name}: {key} must {'' if key == PROPERTIES_TABLE else 'not '}be a table")
-
-
-def _suggest(name: str, known: Iterable[str]) -> str:
-    near = find_nearest(name, known)
-    return "" if near is None else f". Did you mean {near!r}?"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
+from rmqpull_broker.core.admin.admin_peers import AdminPeers, parse_admin_peers
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.core.near_names import suggest
 from rmqpull_broker.core.properties import list_declared
 from rmqpull_broker.core.state.names import check_topic_name
 
@@ -91,6 +91,13 @@ def parse_file(text: str) -> str:
     return text
 
 
+def parse_switch(text: str) -> bool:
+    """Parses ``true`` or ``false``, in upper or lower case. Raises SettingError."""
+    if text.lower() not in ("true", "false"):
+        raise SettingError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
 def parse_tls_mode(text: str) -> str:
     """Parses one of TLS_MODES. Raises SettingError."""
     if text not in TLS_MODES:
@@ -132,6 +139,17 @@ def parse_extensions(text: str) -> frozenset[str]:
     if not names <= set(EXTENSIONS):
         raise SettingError(f"{text!r} has unknown extensions: use some of '{','.join(EXTENSIONS)}', or 'none'")
     return names
+
+
+def parse_admin_from(text: str) -> AdminPeers:
+    """Parses addresses and networks, ``loopback``, ``all`` or ``none``. Raises SettingError."""
+    try:
+        return parse_admin_peers(text)
+    except ValueError as error:
+        raise SettingError(
+            f"{error}; use addresses such as 10.1.2.3 or 10.0.0.0/8 with commas between them, 'loopback', 'all', or "
+            "'none' alone"
+        ) from None
 
 
 def parse_brokers(text: str) -> tuple[str, ...]:
@@ -185,20 +203,12 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
         raise SettingError(f"{text!r} is not a property: use NAME=VALUE, such as fileReservedTime=48")
     known = {prop.name: prop for prop in list_declared()}
     if name not in known:
-        near = find_nearest(name, known)
-        raise SettingError(f"unknown property {name!r}" + (f". Did you mean {near!r}?" if near else ""))
+        raise SettingError(f"unknown property {name!r}{suggest(name, known)}")
     prop = known[name]
     try:
         return prop.field, prop.parse(value)
     except ValueError as error:
         raise SettingError(str(error)) from None
-
-
-def find_nearest(name: str, known: Iterable[str], nearness: float = 0.6) -> str | None:
-    """Finds the known name that is most similar to ``name``, ignoring case."""
-    by_lower = {other.lower(): other for other in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, 1, nearness)
-    return by_lower[found[0]] if found else None
 
 
 def parse_log_format(text: str) -> str:

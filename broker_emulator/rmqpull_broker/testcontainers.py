@@ -6,9 +6,10 @@ import os
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rmqpull_broker.config_values import parse_topic
+from rmqpull_broker.config_values import parse_admin_from, parse_topic
 
 try:
     from docker.errors import DockerException
@@ -31,6 +32,9 @@ READY_TIMEOUT_S = 60
 _READY = re.compile(r"^ready endpoints=", re.MULTILINE)
 _POLL_INTERVAL_S = 0.1
 _LOG_LINES = 20
+_VIP_DISTANCE = 2
+_TRIES_MAX = 100
+_OWN_PORTS = (BROKER_PORT, REMOTING_PORT)
 
 
 class RocketMQEmulatorContainer(DockerContainer):
@@ -38,10 +42,13 @@ class RocketMQEmulatorContainer(DockerContainer):
 
     ``topics`` has NORMAL topics by name, with their number of queues. Messages are lost with the container, unless
     :meth:`with_data_dir` stores them elsewhere. ``remoting`` also serves clients of the remoting protocol, such as
-    Java's classic ones, at :attr:`name_server`. ``host_network`` is for a local engine without a bridge network: the
-    broker then listens on a free loopback port of this machine. Other arguments are those of ``DockerContainer``.
+    Java's classic ones, at :attr:`name_server`, and ``remoting_vip`` those of Java up to 4.5.0, too. ``host_network``
+    is for a local engine without a bridge network: the broker then listens on a free loopback port of this machine.
+    ``admin_from`` is the flag ``--admin-from``: in the container, this machine has an address of Docker's bridge, so
+    without the flag a test could not change or delete what exists. Other arguments are those of
+    ``DockerContainer``.
 
-    Raises SettingError for an invalid topic, and ContainerStartException without a Docker engine.
+    Raises SettingError for an invalid topic or ``admin_from``, and ContainerStartException without a Docker engine.
     """
 
     def __init__(
@@ -50,18 +57,23 @@ class RocketMQEmulatorContainer(DockerContainer):
         topics: Mapping[str, int] | None = None,
         *,
         remoting: bool = False,
+        remoting_vip: bool = False,
         host_network: bool = False,
+        admin_from: str = "all",
         ready_timeout_s: int = READY_TIMEOUT_S,
         **options: Any,
     ) -> None:
+        parse_admin_from(admin_from)
         try:
             super().__init__(image, **options)
         except DockerException as error:
             raise ContainerStartException(
                 f"no Docker engine answers: start one, or set DOCKER_HOST to its address ({error})"
             ) from None
+        self._admin_from = admin_from
         self._host_network = host_network
         self._remoting = remoting
+        self._has_vip = remoting_vip
         self._remoting_port = 0
         self._host_port = 0
         self._arguments: list[str] = []
@@ -133,18 +145,21 @@ class RocketMQEmulatorContainer(DockerContainer):
         if self._user:
             self._kwargs["user"] = self._user
         remoting = self._configure_remoting() if self._remoting else []
-        self.with_command(["serve", "--listen", listen, *remoting, *self._arguments])
+        self.with_command(["serve", "--listen", listen, "--admin-from", self._admin_from, *remoting, *self._arguments])
 
     def _configure_remoting(self) -> list[str]:
         """Returns the arguments of the remoting protocol.
 
         Routes name the port that clients connect to, so it must be known before the start.
         """
-        self._remoting_port = self._remoting_port or _free_port()
+        self._remoting_port = self._remoting_port or (_free_port_for_vip() if self._has_vip else _free_port())
+        vip = ["--remoting-vip"] if self._has_vip else []
         if self._host_network:
-            return ["--remoting", f"127.0.0.1:{self._remoting_port}"]
+            return ["--remoting", f"127.0.0.1:{self._remoting_port}", *vip]
         self.with_bind_ports(REMOTING_PORT, self._remoting_port)
-        return ["--remoting", f"0.0.0.0:{REMOTING_PORT}", "--remoting-advertised", self.name_server]
+        if self._has_vip:
+            self.with_bind_ports(self._remoting_port - _VIP_DISTANCE, self._remoting_port - _VIP_DISTANCE)
+        return ["--remoting", f"0.0.0.0:{REMOTING_PORT}", "--remoting-advertised", self.name_server, *vip]
 
     def _read_last_lines(self) -> str:
         lines = self.get_logs()[1].decode(errors="replace").splitlines()
@@ -156,3 +171,14 @@ def _free_port() -> int:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
         return port
+
+
+def _free_port_for_vip() -> int:
+    """Returns a free port. The one two below is free, too, and no other port within the container."""
+    for _ in range(_TRIES_MAX):
+        port = _free_port()
+        with socket.socket() as vip, suppress(OSError):
+            vip.bind(("127.0.0.1", port - _VIP_DISTANCE))
+            if port - _VIP_DISTANCE not in _OWN_PORTS:
+                return port
+    raise ContainerStartException("no free port with a free one two below was found, which remoting_vip needs")

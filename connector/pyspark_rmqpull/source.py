@@ -41,6 +41,7 @@ class RmqpullDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch. It also refuses options of streams, since only now the mode is known."""
+        _share_memory()
         options = self._source_options(Mode.BATCH)
         check_schema(schema, options.columns)
         from pyspark_rmqpull.reading.batch_reader import RmqpullBatchReader
@@ -49,6 +50,7 @@ class RmqpullDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a stream. With a schema of the user, it is the first to see the options."""
+        _share_memory()
         options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
         from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
@@ -59,14 +61,14 @@ class RmqpullDataSource(DataSource):
         """The writer of ``df.write``. Checks options with the server before any row is sent."""
         if overwrite:
             raise OptionError('A topic cannot be overwritten. Use .mode("append"), which adds messages.')
-        options = self._sink_options(schema)
+        options = self._sink_options(schema, Mode.BATCH)
         from pyspark_rmqpull.sink.writers import RmqpullBatchWriter
 
         return RmqpullBatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """The writer of ``df.writeStream``. Output mode complete sets ``overwrite``: it adds every whole result."""
-        options = self._sink_options(schema)
+        options = self._sink_options(schema, Mode.STREAM)
         from pyspark_rmqpull.sink.writers import RmqpullStreamWriter
 
         return RmqpullStreamWriter(options)
@@ -75,11 +77,20 @@ class RmqpullDataSource(DataSource):
         refuse_other_side(OPTIONS, sink.OPTIONS, self.options, "writes, and this is a read")
         return SourceOptions.from_options(self.options, mode)
 
-    def _sink_options(self, schema: StructType) -> sink.SinkOptions:
+    def _sink_options(self, schema: StructType, mode: Mode) -> sink.SinkOptions:
+        _share_memory()
         refuse_other_side(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
-        options = sink.SinkOptions.from_options(self.options)
+        options = sink.SinkOptions.from_options(self.options, mode)
         check_sink_schema(schema, options)
-        from pyspark_rmqpull.sink.targets import check_targets
+        from pyspark_rmqpull.sink.targets import check_stream_targets, check_targets
         from rmqpull_client.transports.choice import get_producer
 
+        if mode is Mode.STREAM:
+            return check_stream_targets(options, schema.names)
         return check_targets(get_producer(options.connection, options.producer_group), options, schema.names)
+
+
+def _share_memory() -> None:
+    from pyspark_rmqpull.shared_memory import share_memory
+
+    share_memory()

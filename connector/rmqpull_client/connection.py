@@ -56,6 +56,9 @@ class Connection:
             :func:`parse_broker_addresses` takes them.
         poll_name_server_interval_ms: How long a route from a name server is used before it is asked for again, in
             milliseconds.
+        server_away_timeout_ms: How long a request waits in all, in milliseconds, while its servers are away that have
+            answered this process before, or that are brokers of a route. 0, or less than ``request_timeout_ms``: as
+            long as for any other server.
     """
 
     endpoints: str = ""
@@ -69,6 +72,7 @@ class Connection:
     name_servers: str = ""
     broker_addresses: str = ""
     poll_name_server_interval_ms: int = 30_000
+    server_away_timeout_ms: int = 0
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -8,19 +8,20 @@ from typing import NamedTuple
 from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import Bounds, MessageQueue, QueueRange
 
-_ADVICE = (
-    "To skip them and continue with the earliest message that is left, set option failOnDataLoss to false (for a "
-    "client's read: pass on_loss). Otherwise restore the topic first."
-)
+_AFTER = "continues after these messages, or at the end of the queue if it ends before them"
 
 
 class Loss(NamedTuple):
-    """The lost messages ``[from_offset, until_offset)``. The range is empty if their number is unknown."""
+    """The lost messages ``[from_offset, until_offset)``. The range is empty if their number is unknown.
+
+    ``resume`` says what a query does that survives the loss: the rest of a sentence that begins with "the query".
+    """
 
     queue: MessageQueue
     from_offset: int
     until_offset: int
     text: str
+    resume: str = _AFTER
 
 
 OnLoss = Callable[[Loss], None]
@@ -28,8 +29,11 @@ OnLoss = Callable[[Loss], None]
 
 
 def refuse_loss(loss: Loss) -> None:
-    """Raises DataLoss with the text of the loss and advice."""
-    raise DataLoss(f"{loss.text} {_ADVICE}")
+    """Raises DataLoss with the text of the loss, and what the query would do without this error."""
+    raise DataLoss(
+        f"{loss.text} To go on without them, set option failOnDataLoss to false (for a client's read: pass on_loss); "
+        f"the query then {loss.resume}. Otherwise restore the topic first."
+    )
 
 
 def make_range_loss(entry: QueueRange) -> Loss:
@@ -39,7 +43,8 @@ def make_range_loss(entry: QueueRange) -> Loss:
         f"Queue {queue} no longer exists, or its topic was created again. "
         f"Offsets [{from_offset}, {until_offset}) had not been read."
     )
-    return Loss(queue, from_offset, until_offset, text)
+    resume = "skips these offsets, and looks for the queue again with the next micro-batch"
+    return Loss(queue, from_offset, until_offset, text, resume)
 
 
 def find_loss(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:
@@ -49,11 +54,16 @@ def find_loss(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:
             f"{bounds.min_offset - offset} messages of queue {queue} are lost: the query needs offset {offset}, "
             f"and the broker has [{bounds.min_offset}, {bounds.max_offset})."
         )
-        return Loss(queue, offset, bounds.min_offset, text)
+        resume = f"continues at offset {bounds.min_offset}, the earliest message that is left in the queue"
+        return Loss(queue, offset, bounds.min_offset, text, resume)
     if offset > bounds.max_offset:
         text = (
             f"Queue {queue} ends at offset {bounds.max_offset}, before offset {offset}, which is the next one to read: "
             "the topic was truncated or created again."
         )
-        return Loss(queue, offset, offset, text)
+        resume = (
+            f"continues at the end of the queue, which is offset {bounds.max_offset} now, and never reads the messages "
+            "before it"
+        )
+        return Loss(queue, offset, offset, text, resume)
     return None

@@ -97,7 +97,7 @@ def write_acl_file(file: Path, accounts: Sequence[Account]) -> None:
 
 def write_acl_properties(release: Release, admin: Account) -> dict[str, str]:
     """Returns the properties that let a broker check access keys."""
-    if release.server.startswith("4."):
+    if release.has_acl_file:
         return {"aclEnable": "true"}
     keys = {"accessKey": admin.access_key, "secretKey": admin.secret_key}
     return {

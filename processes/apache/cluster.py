@@ -133,14 +133,14 @@ def make_proxied_cluster(folder: Path, release: Release = RELEASE_5, **options: 
 def make_guarded_cluster(
     folder: Path, accounts: Sequence[Account] = (), release: Release = RELEASE_5, **options: Any
 ) -> ApacheCluster:
-    """Returns a cluster of one broker that checks access keys: by `plain_acl.yml` (4.x) or `authenticationEnabled`.
+    """Returns a cluster of one broker that checks access keys: before 5.3 by `plain_acl.yml`, then by ACL 2.0.
 
-    The accounts are added to :data:`ADMIN`. Those of 5.x exist when the cluster has started.
+    The accounts are added to :data:`ADMIN`. Those of 5.3 and later exist when the cluster has started.
     """
     name_servers = [_make_name_server(folder, release, options)]
     options["properties"] = {**write_acl_properties(release, ADMIN), **options.get("properties", {})}
     broker = _make_broker(folder, name_servers, "broker-a", credentials=ADMIN.credentials, **options)
-    if release.server.startswith("4."):
+    if release.has_acl_file:
         write_acl_file(broker.folder / "conf" / "plain_acl.yml", [ADMIN, *accounts])
         return ApacheCluster(name_servers, [broker])
     return _ClusterWithAccounts(name_servers, [broker], accounts)

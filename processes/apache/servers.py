@@ -31,6 +31,13 @@ FOR_TESTS = (
 """Options of the JVM for servers that live for seconds or minutes."""
 FOR_BENCHMARKS = ("-server", "-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-XX:+UseG1GC", "-XX:-UsePerfData")
 """Options of the JVM for servers that are measured."""
+_FOR_BROKERS_OF_TESTS = {
+    # By default a broker of 5.x writes its whole timer wheel every second. It finds all that is in it in its log, too.
+    "timerFlushIntervalMs": "3600000",
+    # By default a broker refuses messages that waited for 0.2 s, or while a write takes 1 s, as on a busy machine.
+    "brokerFastFailureEnable": "false",
+    "osPageCacheBusyTimeOutMills": "60000",
+}
 # 4.x needs jdk.internal.ref to unmap its files: without it, a stop loses consumer offsets.
 _FOR_JAVA_17 = (
     *("--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.base/sun.security.ssl=ALL-UNNAMED"),
@@ -269,6 +276,7 @@ class Broker(Server):
             "storePathCommitLog": str(store / "commitlog"),
             "enablePropertyFilter": "true",
             "diskMaxUsedSpaceRatio": "95",
+            **(_FOR_BROKERS_OF_TESTS if self.java_options == FOR_TESTS else {}),
         }
 
     def _wait_until_ready(self) -> None:

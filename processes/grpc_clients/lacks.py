@@ -18,12 +18,13 @@ LACKS: Mapping[tuple[Language, str], str] = {
         "tells a proxy that was restarted its settings five to ten minutes later"
     ),
     ("node", "fifo retry"): "it knows no customized back-off, and gives up a failed FIFO message",
+    ("rust", "reconnect"): "it tells a proxy its settings once, and a proxy that was restarted refuses its receives",
     ("rust", "push"): "it has no push consumer",
     ("rust", "change"): "it changes no invisible times",
     ("rust", "recall"): "it recalls no messages",
 }
 """The reason by the language and what it cannot do: a call, a field of a call, or a habit. A test says `uses(what)`.
 
-`reconnect`: a push consumer goes on when the proxy was restarted. `fifo retry`: a push consumer in order consumes a
+`reconnect`: a consumer goes on when the proxy was restarted. `fifo retry`: a push consumer in order consumes a
 message again that failed.
 """

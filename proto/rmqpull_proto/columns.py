@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 # List elements are called "element", as in Spark.
@@ -100,6 +101,25 @@ def check(batch: pa.RecordBatch, schema: pa.Schema, required: Sequence[str] = ()
         if field.type != (wanted := schema.field(field.name).type):
             raise ValueError(f"Column {field.name} must be {wanted}, got {field.type}.")
     batch.validate(full=True)
+
+
+def list_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Returns the names and the values of all entries of maps, and the index of the map that each entry is in."""
+    lists = pa.ListArray.from_arrays(maps.offsets, maps.keys)
+    first, end = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return maps.keys.slice(first, end - first), maps.items.slice(first, end - first), pc.list_parent_indices(lists)
+
+
+def keep_entries(maps: pa.MapArray, is_kept: pa.Array) -> pa.MapArray:
+    """Returns maps with some of their entries. ``is_kept`` has a value for each one that :func:`list_entries` returns.
+
+    A null stays a null.
+    """
+    names, values, _ = list_entries(maps)
+    counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(is_kept.cast(pa.int32()))])
+    offsets = counts.take(pc.subtract(maps.offsets, maps.offsets[0]))
+    mask = maps.is_null() if maps.null_count else None
+    return pa.MapArray.from_arrays(offsets, names.filter(is_kept), values.filter(is_kept), maps.type, mask=mask)
 
 
 def read_stream(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:

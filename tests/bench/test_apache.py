@@ -14,7 +14,6 @@ from processes.apache.releases import Release
 ROWS, QUEUES, BODY_BYTES = 16_000, 4, 100
 
 
-@pytest.mark.apache_small
 def test_java_fills_reads_and_writes_topics_and_responses_can_be_counted(
     apache_release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:

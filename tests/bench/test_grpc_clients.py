@@ -25,6 +25,7 @@ TINY = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_both_servers_do_every_work_under_javas_client(apache_release: Release, tmp_path: Path) -> None:
     if apache_release != RELEASE_5:

@@ -172,6 +172,7 @@ def test_an_artifact_excludes_dependencies_that_spark_has_already() -> None:
     assert "<exclusion>" not in Artifact("g", "n", "1", is_alone=False).as_dependency()
 
 
+@pytest.mark.nightly
 @pytest.mark.processes
 def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"

@@ -17,6 +17,7 @@ from bench.costs import costs_of
 from processes.apache.releases import RELEASE_5, Release
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_tiny_run_on_apache_measures_spark_java_and_the_broker_alone(apache_release: Release, tmp_path: Path) -> None:
     if apache_release != RELEASE_5:

@@ -15,8 +15,8 @@ from rmqpull_broker.config_values import (
     ClockSpec,
     SettingError,
     TopicSpec,
-    find_nearest,
     parse_address,
+    parse_admin_from,
     parse_brokers,
     parse_clock,
     parse_data_dir,
@@ -230,11 +230,6 @@ def test_a_bad_property_is_refused(text: str, sentence: str) -> None:
     assert sentence in str(refusal.value)
 
 
-def test_the_nearest_name_is_found_in_any_case() -> None:
-    assert find_nearest("LISTN", ["listen", "topic"]) == "listen"
-    assert find_nearest("colour", ["listen", "topic"]) is None
-
-
 def test_a_data_directory_has_a_name() -> None:
     assert parse_data_dir("./data") == "./data"
     for text in ("", "  ", "a\0b"):
@@ -283,7 +278,7 @@ def test_a_topic_is_given_once(second: str) -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_is_declared_completely(setting: Any) -> None:
     assert setting.doc.endswith(".")
-    assert setting.form.isupper() or ":" in setting.form
+    assert setting.is_switch or setting.form.isupper() or ":" in setting.form
     if setting.default is not None:
         setting.parse(setting.default)
 
@@ -309,6 +304,10 @@ def test_every_setting_is_declared_completely(setting: Any) -> None:
         ({"remoting": "h:1", "remoting_advertised": "h:0"}, "has port 0: name the ports that clients connect to"),
         ({"remoting": "h:1", "remoting_tls_mode": "sometimes"}, "use permissive or enforcing"),
         ({"remoting": "h:1", "tls_key": " "}, "is not a file"),
+        ({"remoting_vip": "true"}, "remoting-vip has no effect without remoting"),
+        ({"remoting": "127.0.0.1:8083", "remoting_vip": "true"}, "and port 8081 is that of listen"),
+        ({"remoting": "h:9", "tls_listen": "h:7", "remoting_vip": "true"}, "and port 7 is that of tls-listen"),
+        ({"remoting": "h:9", "remoting_vip": "yes"}, "'yes' is neither true nor false"),
     ],
 )
 def test_settings_of_the_remoting_protocol_that_do_not_fit(given: dict[str, str], sentence: str) -> None:
@@ -322,6 +321,8 @@ def test_settings_of_the_remoting_protocol() -> None:
     assert config.remoting == (Address("h", 1),)
     assert (config.tls, config.remoting_needs_tls) == (TlsFiles("c", "k", "a"), True)
     assert config_from(parse_all(given)).remoting_needs_tls is False
+    with_vip = config_from(parse_all({"remoting": "h:9876", "remoting_vip": "true"}))
+    assert (config.remoting_vip, with_vip.remoting_vip) == (False, True)
 
 
 def parse_all(given: dict[str, str]) -> dict[str, Any]:
@@ -329,3 +330,14 @@ def parse_all(given: dict[str, str]) -> dict[str, Any]:
         each.attribute: each.parse(given[each.attribute]) if each.attribute in given else each.default_value
         for each in SETTINGS
     }
+
+
+def test_administrators_are_peers_on_loopback_or_those_that_are_named() -> None:
+    assert config_from(values()).admin_from == parse_admin_from("loopback")
+    named = config_from(values(admin_from=parse_admin_from("10.0.0.0/8"))).admin_from
+    assert [named.allows(host) for host in ("10.1.2.3", "127.0.0.1")] == [True, False]
+
+
+def test_bad_addresses_of_administrators_are_refused_with_the_form_of_good_ones() -> None:
+    with pytest.raises(SettingError, match="'localhost' is no IP address or network; use addresses such as"):
+        parse_admin_from("localhost")

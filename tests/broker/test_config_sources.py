@@ -55,6 +55,22 @@ def test_every_flag_has_its_variable(setting: Any) -> None:
     assert resolved()[setting.attribute] == setting.default_value
 
 
+@pytest.mark.parametrize(
+    ("environment", "toml", "is_on"),
+    [
+        ({}, "", False),
+        ({}, "remoting-vip = true", True),
+        ({"RMQPULL_BROKER_REMOTING_VIP": "True"}, "", True),
+        ({"RMQPULL_BROKER_REMOTING_VIP": "false"}, "remoting-vip = true", False),
+    ],
+)
+def test_a_switch_is_true_or_false_in_a_variable_and_in_the_file(
+    environment: dict[str, str], toml: str, is_on: bool
+) -> None:
+    assert resolved(environment=environment, toml=toml)["remoting_vip"] is is_on
+    assert resolved({"remoting_vip": True}, environment, toml)["remoting_vip"] is True
+
+
 def test_all_values_of_a_repeated_setting_come_from_one_source() -> None:
     toml = 'topic = ["a:1", "b:2:FIFO"]'
     environment = {"RMQPULL_BROKER_TOPIC": "c:3, d:4"}

@@ -15,6 +15,7 @@ import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.broker_processes import StartProcess
 from tests.harness.rpc_client import Connect, PendingCall, RpcClient
@@ -43,6 +44,20 @@ def start_parked_pull(client: RpcClient) -> PendingCall:
 # --- a process and its output -----------------------------------------------------------------------------------------
 
 
+def test_a_variable_says_who_administrates_and_the_log_says_so_where_others_may_reach_it(
+    start_process: StartProcess, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only this machine reaches this spelling of 127.0.0.1, but the broker does not know that."""
+    monkeypatch.setenv("RMQPULL_BROKER_ADMIN_FROM", "none")
+    broker = start_process("--topic", "single:1", "--remoting", "127.1:0")
+    client = connect(broker.endpoints)
+    assert client.code("DeleteTopic", admin.DeleteTopicRequest(name="single")) == "FORBIDDEN"
+    assert client.code("PutTopic", admin.PutTopicRequest(name="other")) == "OK"
+    (line,) = broker.log.splitlines()
+    assert "everybody who reaches 127.1 can " in line
+    assert " are for nobody (--admin-from): see docs/access.md" in line
+
+
 @pytest.mark.processes
 def test_the_ready_line_is_the_only_output(connect: Connect) -> None:
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--topic", "single:1"]
@@ -55,7 +70,7 @@ def test_the_ready_line_is_the_only_output(connect: Connect) -> None:
         assert (int(ready[1]) > 0, int(ready[2])) == (True, broker.pid)
         assert connect(f"127.0.0.1:{ready[1]}").send_bodies("single", b"x") == [0]
         broker.terminate()
-        assert broker.communicate() == ("", "")
+        assert broker.communicate(timeout=WAIT_S) == ("", "")
         killer.cancel()
     assert broker.returncode == 0
 
@@ -74,7 +89,7 @@ def test_a_signal_answers_parked_pulls_and_ends_the_process_with_0(
     client = connect(broker.endpoints)
     pull = start_parked_pull(client)
     broker.send_signal(number)
-    assert (broker.wait(), broker.log) == (0, "")
+    assert (broker.wait(WAIT_S), broker.log) == (0, "")
     assert client.finish_pull(pull) == ("MESSAGE_NOT_FOUND", "NO_MESSAGE_IN_QUEUE", [], 0)
 
 

@@ -49,7 +49,7 @@ class Load:
         for _ in range(count):
             assert self._progress.acquire(timeout=WAIT_S)
 
-    def join(self) -> None:
+    def await_end(self) -> None:
         for thread in self._threads:
             thread.join(WAIT_S)
             assert not thread.is_alive(), "a producer did not notice that the broker is gone"
@@ -128,7 +128,7 @@ def test_acknowledged_messages_survive_kills_at_any_moment(
         load.start()
         load.await_acknowledged(dice.randrange(1, 150))
         broker.kill()
-        load.join()
+        load.await_end()
         acknowledged += load.acknowledged
         bulk += load.bulk
 

@@ -46,7 +46,7 @@ class Load:
         for _ in range(count):
             assert self._progress.acquire(timeout=WAIT_S)
 
-    def join(self) -> None:
+    def await_end(self) -> None:
         for thread in self._threads:
             thread.join(WAIT_S)
             assert not thread.is_alive(), "a client did not notice that the broker is gone"
@@ -102,7 +102,7 @@ def test_messages_in_flight_survive_kills_at_any_moment(start_process: StartProc
         load.start()
         load.await_acknowledged(dice.randrange(1, 60))
         broker.kill()
-        load.join()
+        load.await_end()
         assert not acknowledged & set(load.received), "an acknowledged message came again"
         received += load.received
         sent |= load.sent

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from processes.apache.releases import RELEASES
+from processes.apache.releases import CLIENT_RELEASES
 from tests.harness.apache import choose_release
 from tests.harness.client_servers import SERVERS, ClientServers, Place
 
@@ -19,8 +19,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("clients")
+            if runs_on_apache(item):
+                item.add_marker("nightly")
             if item.get_closest_marker("small") and f"[{SMALL}" in item.name:
                 item.add_marker("clients_small")
+
+
+def runs_on_apache(item: pytest.Item) -> bool:
+    """A real server shows that a scenario is right. It changes only with the scenario, so a night is soon enough."""
+    call = getattr(item, "callspec", None)
+    values = [] if call is None else list(call.params.values())
+    return any("apache" in value if isinstance(value, tuple) else value == "apache" for value in values)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +44,7 @@ def client_servers(
 
 
 @pytest.fixture(
-    params=[pytest.param((kind, release), id=f"{kind}-{release}") for kind in SERVERS for release in RELEASES]
+    params=[pytest.param((kind, release), id=f"{kind}-{release}") for kind in SERVERS for release in CLIENT_RELEASES]
 )
 def place(client_servers: ClientServers, request: pytest.FixtureRequest) -> Iterator[Place]:
     """Topics and groups of one scenario, on one server, and its clients of one release."""

@@ -1,4 +1,4 @@
-"""Runs seeds by hand. Prints the shortest sequence of each finding.
+"""Runs seeds by hand. Prints the shortest sequence of each finding, and exits with 1 when there is one.
 
 python -m tests.differential --seeds 1:500 --subject sends
 """
@@ -6,6 +6,7 @@ python -m tests.differential --seeds 1:500 --subject sends
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def main() -> None:
             if findings >= options.findings:
                 break
         print(f"{findings} findings up to seed {seed}")
+    sys.exit(bool(findings))
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class Run:
             connection.close()
 
     def do(self, step: Step) -> Answer:
-        """Sends one request and returns the answer. That of a held pull is complete after the next step."""
+        """Sends one request and returns the answer. That of a held pull is complete after ``end_holds``."""
         if step.code in _STORES:
             _await_next_millisecond()  # so that each message has a time of its own
         connection = self._name_server if step.code in _OF_NAME_SERVER else self._clients[step.client]
@@ -158,8 +158,13 @@ class Run:
             self._ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": self._seen.fill(step.fields.get("topic", ""))})
         if step.code in _CHANGES_MEMBERS:
             answer.told = self._list_told()
-        self._end_holds()
         return answer
+
+    def end_holds(self) -> None:
+        """Waits for the answers to the requests that are held."""
+        for connection, opaque, answer in self._held:
+            vars(answer).update(vars(connection.receive(opaque)))
+        self._held.clear()
 
     def _make_command(self, step: Step) -> RemotingCommand:
         body = step.body if isinstance(step.body, bytes) else self._seen.fill(step.body).encode()
@@ -242,11 +247,6 @@ class Run:
             requests, connection.requests = connection.requests, []
             told += [f"client {number}: {one.code} {one.fields.get('consumerGroup', '')}" for one in requests]
         return sorted(told)
-
-    def _end_holds(self) -> None:
-        for connection, opaque, answer in self._held:
-            vars(answer).update(vars(connection.receive(opaque)))
-        self._held.clear()
 
     def _ask(self, code: int, fields: Mapping[str, object], body: bytes = b"") -> Answer:
         texts = {name: str(value) for name, value in fields.items()}

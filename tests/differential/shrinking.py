@@ -56,6 +56,8 @@ def play(steps: Sequence[Step], emulator: Address, apache: Address) -> Finding |
             pairs.append((step, mine.do(step), theirs.do(step)))
             if step.is_held and index + 1 < len(steps):
                 continue  # the next step ends the wait
+            for run in (mine, theirs):
+                run.end_holds()
             for held, one, other in pairs:
                 if ends_play(one):
                     return None

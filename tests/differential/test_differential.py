@@ -37,7 +37,6 @@ def real(apache: ApacheCluster, apache_release: Release) -> Address:
     return Address(apache.addresses, apache.brokers[0].address, is_late=True)
 
 
-@pytest.mark.apache_small
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_both_servers_answer_alike(emulator: Address, real: Address, subject: str) -> None:
     for seed in SEEDS:

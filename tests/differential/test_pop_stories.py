@@ -6,25 +6,14 @@ They are stories of raw requests, and no random sequences.
 from __future__ import annotations
 
 import dataclasses
-import time
-import uuid
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import pytest
 
-from processes.apache.cluster import ApacheCluster
-from processes.apache.releases import Release
-from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode
-from tests.differential.comparison import compare
-from tests.differential.runner import LIKE_APACHE, Address, Answer, Run
+from tests.differential.both import Both
 from tests.differential.send_steps import begin
 from tests.differential.steps import OWN, Step
 
-AGAIN_WITHIN_S = 90.0
-"""Apache's broker looks at what is due in rounds, which take seconds."""
-_LOOK_S = 0.2
 SHORT, LONG = "1000", "600000"
 PLACE = {"consumerGroup": f"{OWN}readers", "topic": f"{OWN}orders", "queueId": "0"}
 RECEIPT = {
@@ -46,66 +35,6 @@ def pop(invisible_ms: str = SHORT, **changed: str) -> Step:
 def change(invisible_ms: str) -> Step:
     fields = {**RECEIPT, "invisibleTime": invisible_ms}
     return Step("change the invisible time", RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
-
-
-class _Held(NamedTuple):
-    step: Step
-    answers: Mapping[str, Answer]
-
-
-class Both:
-    """The same names on both servers. Each answer must be the same."""
-
-    def __init__(self, own: str, runs: Mapping[str, Run]) -> None:
-        self._own = own
-        self._runs = runs
-
-    def do(self, step: Step) -> Answer:
-        """Sends a request to both. Returns the emulator's answer."""
-        return self._compare(step, {name: run.do(step) for name, run in self._runs.items()})
-
-    def do_until_found(self, step: Step) -> Answer:
-        """Pops until a message comes, on both."""
-        return self._compare(step, {name: self._pop_until_found(run, step) for name, run in self._runs.items()})
-
-    def hold(self, step: Step) -> _Held:
-        """Sends a request that waits. Its answers come after the next request."""
-        return _Held(step, {name: run.do(dataclasses.replace(step, is_held=True)) for name, run in self._runs.items()})
-
-    def end(self, held: _Held) -> Answer:
-        """Compares the answers to a request that has waited."""
-        return self._compare(held.step, held.answers)
-
-    def _compare(self, step: Step, answers: Mapping[str, Answer]) -> Answer:
-        assert compare(step, answers["emulator"], answers["apache"], self._own) == [], answers
-        return answers["emulator"]
-
-    @staticmethod
-    def _pop_until_found(run: Run, step: Step) -> Answer:
-        give_up = time.monotonic() + AGAIN_WITHIN_S
-        while (answer := run.do(step)).code != 0:
-            assert time.monotonic() < give_up, f"nothing came again: {answer}"
-            time.sleep(_LOOK_S)
-        return answer
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Address]:
-    with running_broker(remoting=True, properties=LIKE_APACHE) as broker:
-        (address,) = broker.remoting_addresses
-        yield Address(address, address)
-
-
-@pytest.fixture
-def both(emulator: Address, apache: ApacheCluster, apache_release: Release) -> Iterator[Both]:
-    if apache_release.name == "4.9":
-        pytest.skip("4.9 knows no pop")
-    real = Address(apache.addresses, apache.brokers[0].address, is_late=True)
-    own = f"d{uuid.uuid4().hex[:10]}"
-    with Run(emulator, own) as mine, Run(real, own) as theirs:
-        servers = Both(own, {"emulator": mine, "apache": theirs})
-        servers.do(dataclasses.replace(begin("orders")))
-        yield servers
 
 
 def test_a_message_comes_again_until_it_is_acknowledged(both: Both) -> None:
@@ -228,3 +157,12 @@ def test_notifications_wait_too(both: Both) -> None:
         both.do(SEND)
         assert both.end(waiting).fields["hasMsg"] == "true"
         both.do(pop(LONG))
+
+
+NOW, BEFORE, NEVER = "0", "-1", str(2**63 - 1)
+
+
+@pytest.mark.parametrize("invisible_ms", [NOW, BEFORE, NEVER])
+def test_invisible_times_that_make_no_sense_are_taken(both: Both, invisible_ms: str) -> None:
+    assert both.do(pop(invisible_ms)).code == 0
+    assert both.do_until_found(pop(LONG)).code == 0

@@ -13,10 +13,13 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.offsets import QueueOffsets
 from rmqpull_broker.cli import main
+from rmqpull_broker.config import SETTINGS
+from rmqpull_broker.config_sources import CONFIG_VARIABLE, name_variable
 from rmqpull_broker.testing import running_broker
 from rmqpull_client.errors import OptionError
 from tests.harness.waiting import WAIT_S
@@ -96,9 +99,11 @@ def test_the_offsets_that_the_guide_takes_from_a_checkpoint_are_taken() -> None:
 
 
 def command_lines(document: str) -> list[str]:
-    """The calls of the broker's command in a document's indented blocks."""
+    """The calls of the broker's command in a document's indented blocks, in containers and with Docker Compose too."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    return re.findall(r"^    (rmqpull-broker .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    composed = re.findall(r"^    command: (serve .*)$", text, re.MULTILINE)
+    shown = re.findall(r"^    (?:docker run .* )?(rmqpull-broker .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    return [*shown, *(f"rmqpull-broker {command}" for command in composed)]
 
 
 SHOWN = [line for document in ("README.md", "docs/broker.md", "docs/client.md") for line in command_lines(document)]
@@ -116,5 +121,24 @@ def test_a_command_line_is_one_that_the_broker_s_command_understands(line: str) 
     called.make_context(called.name, list(words), parent=context)
 
 
+@pytest.mark.parametrize("document", ["README.md", "docs/broker.md", "docs/access.md", "CHANGELOG.md"])
+def test_each_variable_of_a_setting_exists(document: str) -> None:
+    named = re.findall(r"RMQPULL_BROKER_\w+", (ROOT / document).read_text(encoding="utf-8"))
+    assert sorted(set(named) - {CONFIG_VARIABLE, *map(name_variable, SETTINGS)}) == []
+
+
 def test_command_lines_are_found_in_both_documents() -> None:
     assert len(SHOWN) > 10
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("rmqpull-broker fault ")])
+def test_a_broker_takes_each_fault_that_is_shown(line: str) -> None:
+    with running_broker(topics={"orders": 1}) as broker:
+        run = CliRunner(env={"RMQPULL_ENDPOINTS": broker.endpoints}).invoke(main, shlex.split(line)[1:])
+        assert run.exit_code == 0, run.stderr
+        (report,) = broker.faults.reports()
+    assert report.left
+
+
+def test_faults_of_each_chapter_are_shown() -> None:
+    assert sum(line.startswith("rmqpull-broker fault ") for line in SHOWN) >= 5

@@ -99,8 +99,8 @@ def test_a_new_group_is_as_the_page_says() -> None:
     told = dict(zip(cells[::2], cells[1::2], strict=True))
     config = {name: value for name, value in vars(GroupConfig("readers")).items() if name != "retry_policy"}
     made = {re.sub("_(.)", lambda it: it[1].upper(), name): value for name, value in config.items() if name != "name"}
-    ids_of_brokers = {"brokerId": "0", "whichBrokerWhenConsumeSlowly": "1"}
-    assert told == {name: str(value).lower() for name, value in made.items()} | ids_of_brokers
+    without_effect = {"brokerId": "0", "whichBrokerWhenConsumeSlowly": "1", "consumeTimeoutMinute": "15"}
+    assert told == {name: str(value).lower() for name, value in made.items()} | without_effect
 
 
 def test_broker_properties_have_the_page_s_defaults_or_say_that_they_differ() -> None:

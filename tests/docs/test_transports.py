@@ -6,8 +6,23 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from tests.harness.server_kinds import LACKS
+import pytest
+
+from tests.harness.server_kinds import (
+    APACHE,
+    COLUMNS,
+    LACKS,
+    PLANNED_ALIKE,
+    REMOTING,
+    SEEN_ON_APACHE,
+    STAGES,
+    STANDARD,
+    leave_out,
+    leave_to_the_night,
+)
 
 FOLDER = Path(__file__).parents[1] / "integration"
 OF_KINDS = "kind"
@@ -74,6 +89,72 @@ def test_once_with_a_reason(spark):
 '''
     assert list(without_a_reason(source, {"spark": []})) == ["test_once"]
     assert list(without_a_reason(source, {"spark": [OF_KINDS]})) == []
+
+
+class Collected:
+    """A test as pytest has collected it, as far as kinds of servers matter."""
+
+    def __init__(self, kind: str, *needed: str, nodeid: str = "tests/integration/test_a.py::test_a") -> None:
+        self.nodeid = nodeid
+        self.callspec = SimpleNamespace(params={"kind": kind})
+        self.needed = needed
+        self.reasons: list[str] = []
+        self.is_nightly = False
+
+    def get_closest_marker(self, name: str) -> None:
+        return None
+
+    def iter_markers(self, name: str) -> list[Any]:
+        return [SimpleNamespace(args=self.needed)]
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        if mark.name == "nightly":
+            self.is_nightly = True
+        else:
+            assert mark.name == "skip"
+            self.reasons.append(mark.kwargs["reason"])
+
+
+@pytest.mark.parametrize(
+    ("collected", "reasons"),
+    [
+        (Collected(REMOTING), []),
+        (Collected(REMOTING, "faults"), []),
+        (Collected(REMOTING, "stages"), ["not against kind 'remoting': the protocol cannot commit a whole batch"]),
+        (Collected(APACHE, "stages"), ["not against kind 'apache': it cannot commit a whole batch"]),
+        (Collected(STANDARD, "stages"), ["not against kind 'none': it has no extensions"]),
+    ],
+)
+def test_the_end_of_a_run_says_what_was_left_out_and_why(collected: Any, reasons: list[str]) -> None:
+    """As pytest shows each test that is skipped. A test that is deselected leaves no trace."""
+    items = [collected]
+    leave_out(items, None)
+    assert (items, collected.reasons) == ([collected], reasons)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "is_nightly"),
+    [
+        (COLUMNS, "test_lag", False),
+        (STAGES, "sink/test_refusals", False),
+        (STANDARD, "test_lag", True),
+        (REMOTING, "test_lag", True),
+        (APACHE, "test_lag", True),
+        (REMOTING, "test_loss", True),
+        (APACHE, "test_loss", False),
+        (REMOTING, "test_rows", False),
+    ],
+)
+def test_what_is_alike_over_each_protocol_is_tried_with_each_at_night(kind: str, file: str, is_nightly: bool) -> None:
+    item: Any = Collected(kind, nodeid=f"tests/integration/{file}.py::test_a")
+    leave_to_the_night([item])
+    assert item.is_nightly == is_nightly
+
+
+@pytest.mark.parametrize("beginning", [*PLANNED_ALIKE, *SEEN_ON_APACHE])
+def test_each_beginning_is_that_of_a_test(beginning: str) -> None:
+    file, _, name = beginning.partition("::")
+    assert f"def {name}" in (FOLDER / file).read_text("utf-8")
 
 
 def test_every_row_of_what_servers_lack_is_needed_by_some_test() -> None:

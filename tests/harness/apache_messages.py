@@ -93,7 +93,7 @@ def _read_record(data: bytes) -> Record:
         properties={name: text for name, text in properties.items() if name not in _OWN | _OF_BROKER},
         message_group=properties.get(SHARDING_KEY),
         born_timestamp_ms=born_ms,
-        born_host=born_host.rpartition(":")[0],
+        born_host=born_host,
         body_encoding=_read_encoding(flag),
         trace_context=properties.get(_TRACE),
         system_properties=system,

@@ -14,7 +14,7 @@ from processes.apache.administration import Administration
 from processes.apache.cluster import make_cluster
 from processes.apache.many_clients import JavaClients, Kind, ManyClients, OneClient, Read
 from processes.apache.oracle import to_text
-from processes.apache.releases import RELEASES, Release
+from processes.apache.releases import CLIENT_RELEASES, RELEASES, Release
 from processes.children import ProcessFailed
 from processes.go.clients import GoClients
 from rmqpull_broker.core.properties import BrokerProperties
@@ -128,13 +128,19 @@ class Place:
     # ---- clients
 
     def start(
-        self, kind: Kind, group: str | None = None, *, process: ManyClients | None = None, **options: Any
+        self,
+        kind: Kind,
+        group: str | None = None,
+        *,
+        name: str | None = None,
+        process: ManyClients | None = None,
+        **options: Any,
     ) -> OneClient:
         """Starts a client, of the group of this place if none is named. Later clients have greater client ids.
 
-        ``process`` has it instead of the JVM of this place. It ends with the scenario.
+        ``name`` is its instance name. ``process`` has it instead of the JVM of this place. It ends with the scenario.
         """
-        name = f"{self.group}-{next(self._numbers)}"
+        name = name or f"{self.group}-{next(self._numbers)}"
         client = (process or self.jvm).start(kind, name, self.server.address, group or self.group, **options)
         self._clients.append(client)
         return client
@@ -145,7 +151,7 @@ class Place:
 
     def find_other_jvm(self) -> JavaClients:
         """Returns the JVM that has the clients of the other release."""
-        return self._servers.find_jvm(next(name for name in RELEASES if name != self.release))
+        return self._servers.find_jvm(next(name for name in CLIENT_RELEASES if name != self.release))
 
     def shut_down(self, client: OneClient) -> None:
         """Ends a client now."""

@@ -20,7 +20,7 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
-from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows
 
 
 class FakeCutter:
@@ -136,8 +136,12 @@ class FakeBrokerClient:
         self.calls.append("get offsets")
         return {queue: self.group_offsets.get(queue.queue_id) for queue in queues}
 
-    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(
+        self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP
+    ) -> dict[MessageQueue, int]:
         """The store time of each message, in milliseconds, is its offset."""
+        if timestamps_ms:
+            self.calls.append(f"find offsets as {group}")
         limits = {queue: self.queues[queue.queue_id] for queue in timestamps_ms}
         return {
             queue: min(max(at, limits[queue].min_offset), limits[queue].max_offset)

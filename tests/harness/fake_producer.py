@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused, TopicNotFound
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.property_rules import KEPT_IN_COLUMNS
 
 
 class FakeStageResponse(NamedTuple):
@@ -36,6 +37,7 @@ class FakeProducer:
     sequences: list[int] = field(default_factory=list)
     commits: list[tuple[TransactionId, Sequence[tuple[str, int]]]] = field(default_factory=list)
     records: list[CommitRecord | None] = field(default_factory=list)
+    row_counts: list[int | None] = field(default_factory=list)
     response: CommitResponse = field(default_factory=lambda: CommitResponse(False, False))
     dropped: list[TransactionId] = field(default_factory=list)
     keeps: int = 0
@@ -52,6 +54,7 @@ class FakeProducer:
             create_topic="create {topic}",
             allow_writes="allow {topic}",
             compress_types=frozenset({"ZLIB", "LZ4", "ZSTD"} if "columns" in self.extensions else {"ZLIB"}),
+            property_rules=KEPT_IN_COLUMNS,
             topics_per_call_max=self.topics_per_call_max,
             keeps_order=self.keeps_order,
         )
@@ -114,11 +117,13 @@ class FakeProducer:
         staged: Sequence[tuple[str, int]],
         patience_ms: int,
         record: CommitRecord | None = None,
+        row_count: int | None = None,
     ) -> CommitResponse:
         if self.failure is not None:
             raise self.failure
         self.commits.append((transaction, staged))
         self.records.append(record)
+        self.row_counts.append(row_count)
         return self.response
 
     def drop_stages(self, transaction: TransactionId) -> None:

@@ -26,7 +26,7 @@ from processes.grpc_clients.clients import (
 from processes.grpc_clients.lacks import Language
 from rmqpull_broker.testing import BrokerProcess
 from tests.harness.client_servers import ServerKind
-from tests.harness.waiting import wait_until
+from tests.harness.waiting import WAIT_S, wait_until
 
 TopicType = Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION"]
 AWAIT_MS = 5_000
@@ -46,9 +46,15 @@ class GrpcServer:
     tls_endpoints: str
     """The same for clients that speak TLS. A real proxy serves them on the same port."""
     administration: Administration
-    restart: Callable[[], None] | None = None
+    restart: Callable[[], None]
     """Kills the broker and starts it again. The emulator is its own proxy, and a real one goes on."""
-    restarts_proxy: bool = False
+    restart_proxy: Callable[[], None]
+    """Kills what clients are connected to, and starts it again."""
+
+    @property
+    def restarts_proxy(self) -> bool:
+        """Whether the broker is its own proxy."""
+        return self.restart == self.restart_proxy
 
     def create_topic(self, topic: str, queues: int, topic_type: TopicType) -> None:
         """Creates a topic of a type."""
@@ -102,7 +108,13 @@ class GrpcServers:
         release = self._choose_release()
         with make_proxied_cluster(self._new_folder(), release=release, properties=_PROPERTIES) as cluster:
             restart = cluster.find_broker("broker-a").restart
-            yield GrpcServer(cluster.proxy.address, cluster.proxy.address, cluster.administration, restart)
+            yield GrpcServer(
+                cluster.proxy.address,
+                cluster.proxy.address,
+                cluster.administration,
+                restart,
+                cluster.proxy.restart,
+            )
 
 
 class GrpcPlace:
@@ -174,6 +186,21 @@ def send(producer: GrpcClient, topic: str, *bodies: str, **fields: Any) -> list[
     return [producer.call("send", topic=topic, body=body, **fields)["messageId"] for body in bodies]
 
 
+def send_while_possible(producer: GrpcClient, topic: str, count: int) -> set[str]:
+    """Sends until this many messages were acknowledged. Returns their ids."""
+    sent: set[str] = set()
+
+    def is_done() -> bool:
+        try:
+            sent.update(send(producer, topic, f"{len(sent)}"))
+        except ClientRefused:
+            return False
+        return len(sent) >= count
+
+    wait_until(is_done, f"{count} messages sent", wait_s=120)
+    return sent
+
+
 def receive_all(consumer: GrpcClient, count: int, *, acknowledge: bool = True, **limits: int) -> list[Received]:
     """Receives with a simple consumer until it has this many messages. Each is acknowledged at once, if wanted."""
     return _receive_while(
@@ -229,6 +256,12 @@ def bodies_of(messages: Iterable[Received]) -> list[str]:
     return sorted(message.body for message in messages)
 
 
+def has_messages(place: GrpcPlace, topic: str) -> bool:
+    """Whether a topic exists and has messages, as that of dead letters after the first one."""
+    administration = place.server.administration
+    return bool(administration.find_route(topic)) and administration.count_messages(topic) > 0
+
+
 @contextmanager
 def busy(producer: GrpcClient, topic: str) -> Iterator[None]:
     """Sends a message with the body `nudge` each half second during the block.
@@ -250,7 +283,7 @@ def busy(producer: GrpcClient, topic: str) -> Iterator[None]:
             yield
         finally:
             ended = True
-        nudging.result()
+        nudging.result(WAIT_S)
 
 
 NUDGE = "nudge"
@@ -272,4 +305,10 @@ def _run_emulator(data_dir: Path | None = None) -> Iterator[GrpcServer]:
     with BrokerProcess(data_dir=data_dir, remoting="127.0.0.1:0", arguments=arguments) as broker:
         assert broker.tls_endpoints is not None
         administration = Administration(broker.remoting_addresses[0])
-        yield GrpcServer(broker.endpoints, broker.tls_endpoints, administration, broker.restart, restarts_proxy=True)
+        yield GrpcServer(
+            broker.endpoints,
+            broker.tls_endpoints,
+            administration,
+            broker.restart,
+            broker.restart,
+        )

@@ -81,7 +81,7 @@ class HandlerHarness:
 
     @staticmethod
     def caller(client_id: str = "tester") -> Caller:
-        return Caller("127.0.0.1", client_id, None, "PYTHON", "5.1.2")
+        return Caller("127.0.0.1:5555", client_id, None, "PYTHON", "5.1.2")
 
 
 Pulled = tuple[str, str, int, list[int]]

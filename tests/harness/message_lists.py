@@ -21,6 +21,9 @@ class Lists:
         self._rows: dict[MessageQueue, list[StoredMessage]] = {}
         self._deleted: dict[MessageQueue, int] = {}
 
+    def list_queues(self) -> list[MessageQueue]:
+        return list(self._rows)
+
     def bounds(self, queue: MessageQueue) -> Bounds:
         return Bounds(self._deleted.get(queue, 0), len(self._rows.get(queue, ())))
 
@@ -30,6 +33,16 @@ class Lists:
 
     def read_tail(self, queue: MessageQueue, from_offset: int) -> list[StoredMessage]:
         return []
+
+    newest_written_ms = last_read_ms = 0
+    has_reads = False
+
+    def trust_store_times(self, now_ms: int) -> None:
+        """Lists have no ages."""
+
+    def find_last_store_ms(self, queue: MessageQueue) -> int:
+        first, last = self.bounds(queue)
+        return self._rows[queue][-1].store_timestamp_ms if last > first else 0
 
     def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         return self.bounds(queue)

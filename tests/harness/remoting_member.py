@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from rmqpull_proto.remoting.client_bodies import GroupMembership, HeartbeatData, Subscription
-from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.codes import VERSION, LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import ONEWAY, RemotingCommand, Serialization, decode_command, encode_command
 from rmqpull_proto.remoting.json_dialect import read_json
 
@@ -19,9 +19,12 @@ WITHIN_S = 15.0
 class RemotingMember:
     """A connection to one broker. Commands that are no response to a request of ours are kept for :meth:`receive`."""
 
-    def __init__(self, address: str, client_id: str = "tester") -> None:
+    def __init__(
+        self, address: str, client_id: str = "tester", *, language: int = LanguageCode.PYTHON, version: int = VERSION
+    ) -> None:
         host, port = address.rsplit(":", 1)
         self.client_id = client_id
+        self._language, self._version = language, version
         self._socket = socket.create_connection((host, int(port)), WITHIN_S)
         # As Java's clients. Otherwise a request waits until one before it without a response is acknowledged: 40 ms.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -61,6 +64,7 @@ class RemotingMember:
         texts = {name: str(value) for name, value in (fields or {}).items()}
         flag = ONEWAY if is_oneway else 0
         command = RemotingCommand(code, texts, body, opaque, flag, serialization=Serialization.JSON)
+        command.language, command.version = self._language, self._version
         self._socket.sendall(encode_command(command))
         return opaque
 

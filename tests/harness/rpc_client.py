@@ -40,9 +40,9 @@ class PendingCall(NamedTuple):
     call: Any
     is_stream: bool
 
-    def result(self) -> Any:
+    def await_response(self) -> Any:
         """Waits for the response, or for the list of them when they are streamed."""
-        return list(self.call) if self.is_stream else self.call.result()
+        return list(self.call) if self.is_stream else self.call.result(RESPONSE_TIMEOUT_S)
 
     def cancel(self) -> None:
         self.call.cancel()
@@ -108,7 +108,7 @@ class RpcClient:
 
     def call(self, name: str, request: Any) -> Any:
         """Calls a method of any service and returns its response, or the list of them."""
-        return self.start(name, request).result()
+        return self.start(name, request).await_response()
 
     def code(self, name: str, request: Any) -> str:
         """Calls a method and returns the name of its status code."""
@@ -148,7 +148,7 @@ class RpcClient:
 
     def finish_pull(self, started: PendingCall) -> PullResult:
         """Waits for the response of a pull."""
-        first, *rest = started.result()
+        first, *rest = started.await_response()
         messages = [part.message for part in rest if part.HasField("message")]
         next_offset = rest[-1].next_offset if rest and rest[-1].HasField("next_offset") else None
         return PullResult(v2.Code.Name(first.status.code), first.status.message, messages, next_offset)

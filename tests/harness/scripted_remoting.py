@@ -40,8 +40,8 @@ class ScriptedServer:
     """A server on a free loopback port. The ``with`` block starts and stops it.
 
     The port is the server's own from the beginning, so that its address is known. ``requests`` has all requests in
-    their order, and ``connections`` counts how many were accepted. ``greeting`` is sent to every new connection. Script
-    and greeting may be changed at any time.
+    their order, and ``connections`` counts how many were accepted. ``greeting`` is sent to every new connection, or
+    with ``is_closing_at_once`` it is closed. These and the script may be changed at any time.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class ScriptedServer:
         self.script = script
         self.tls = tls
         self.greeting = greeting
+        self.is_closing_at_once = False
         self.requests: list[RemotingCommand] = []
         self.connections = 0
         self._open: set[socket.socket] = set()
@@ -123,6 +124,8 @@ class ScriptedServer:
 
     def _serve(self, plain: socket.socket) -> None:
         with suppress(OSError, ValueError), plain:
+            if self.is_closing_at_once:
+                return
             secured = plain if self.tls is None else self.tls.wrap_socket(plain, server_side=True)
             with secured:
                 secured.sendall(self.greeting)

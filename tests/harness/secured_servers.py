@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from processes.apache.access import Account, Tls
 from processes.apache.cluster import make_guarded_cluster
-from processes.apache.releases import RELEASE_4, Release
+from processes.apache.releases import Release
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer
@@ -57,8 +57,8 @@ def start_guarded_cluster(
     context = ssl.create_default_context(cafile=str(authority.ca_file))
     context.load_cert_chain(*authority.issue("client"))
     certificate = Tls(*authority.issue("apache", "127.0.0.1"), client_ca_file=authority.ca_file)
-    # 5.x asks for GET too, to tell the bounds of a queue and the members of a group. 4.x does not know it.
-    get = "" if release is RELEASE_4 else "|GET"
+    # ACL 2.0 asks for GET too, to tell the bounds of a queue and the members of a group. 1.0 does not know it.
+    get = "" if release.has_acl_file else "|GET"
     account = Account(
         ACCESS_KEY,
         SECRET,

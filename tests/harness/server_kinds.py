@@ -25,10 +25,8 @@ WRITING = (STAGES, COLUMNS_ADMIN, STANDARD, REMOTING, APACHE)
 """The kinds that Spark writes to."""
 
 _NO_EXTENSION = "it has no extensions"
-_NO_RPCS = "its requests are no RPCs, which these tests name"
 _NOT_HERE = "it runs in another process, without a way to"
 _LATE_SIZES = "it tells the size of a message only with the message"
-_BY_CONNECTION = "it takes the born host from the connection"
 _OVER_GRPC = "the example reads over gRPC"
 _BATCH_PER_QUEUE = "batches of rows take turns, because a batch is for one queue"
 LACKS: dict[str, dict[str, str]] = {
@@ -40,16 +38,14 @@ LACKS: dict[str, dict[str, str]] = {
         APACHE: "it cannot commit a whole batch",
     },
     "choice of queues": {STANDARD: "it chooses the queues itself"},
-    "faults": {REMOTING: _NO_RPCS, APACHE: f"{_NOT_HERE} make it refuse, delay or hold chosen requests"},
-    "held pulls": {REMOTING: _NO_RPCS},
+    "faults": {APACHE: f"{_NOT_HERE} make it refuse, delay or hold chosen requests"},
     "TLS and keys": {REMOTING: "the proxy of these tests speaks gRPC, and the broker itself checks no keys"},
     "manual clock": {APACHE: f"{_NOT_HERE} change its time"},
-    "counts of requests": {REMOTING: _NO_RPCS, APACHE: f"{_NOT_HERE} see which requests it got"},
+    "counts of requests": {APACHE: f"{_NOT_HERE} see which requests it got"},
     "empty bodies": {
         REMOTING: "clients of the protocol are refused them (rules 3.10.1)",
         APACHE: "it refuses them (rules 3.10.1), and its files cannot be changed",
     },
-    "born hosts of clients": {REMOTING: _BY_CONNECTION, APACHE: _BY_CONNECTION},
     "endpoints": {REMOTING: _OVER_GRPC, APACHE: _OVER_GRPC},
     "message types": {
         REMOTING: "it does not tell the type NORMAL, the default (rules 3.9.3)",
@@ -63,32 +59,48 @@ LACKS: dict[str, dict[str, str]] = {
 """Why a kind cannot do it, by what a test needs."""
 
 
-SMALL = (
-    "test_rows.py::test_a_row_has_all_fields",
-    "test_rows.py::test_the_example_of_the_readme",
-    "test_same_rows.py::",
-    "test_filters.py::test_only_matching_messages_are_read",
-    "test_progress.py::",
-    "test_positions.py::test_a_batch_reads_from_",
-    "test_failures.py::test_a_topic_that_lost",
-    "sink/test_writing.py::test_all_columns_are_read_back",
-    "sink/test_writing.py::test_a_stream_is_written",
-)
-"""The beginnings of the tests that also run against Apache's servers in ``make test``: rows, options, filters, loss and
-writing."""
+REQUESTS: dict[str, dict[str, str]] = {
+    "send": {
+        STAGES: "StageColumns",
+        COLUMNS_ADMIN: "PublishColumns",
+        STANDARD: "SendMessage",
+        REMOTING: "SEND_MESSAGE_V2",
+    },
+    "pull": {COLUMNS: "PullColumns", STANDARD: "PullMessage", REMOTING: "PULL_MESSAGE"},
+    "set offsets": {COLUMNS: "CommitOffsets", STANDARD: "UpdateOffset", REMOTING: "UPDATE_CONSUMER_OFFSET"},
+    "look for topics": {COLUMNS: "QueryBounds", STANDARD: "QueryRoute", REMOTING: "GET_ROUTEINFO_BY_TOPIC"},
+}
+"""The names of requests of the source and the sink by kind, for fault rules and counts."""
 
 
-LONG = (
-    "test_starts_by_name.py::",
+PLANNED_ALIKE = (
     "test_admission.py::",
-    "test_allocation.py::test_the_strategy",
+    "test_allocation.py::",
+    "test_async_progress.py::",
+    "test_bad_input.py::",
+    "test_checkpoints.py::",
+    "test_from_kafka.py::",
     "test_lag.py::",
-    "test_topics.py::test_both_sides",
-    "test_topics.py::test_a_union",
     "test_loss.py::test_a_query_that_has_lost",
+    "test_progress.py::",
+    "test_retention_meanwhile.py::",
+    "test_starts_by_name.py::",
+    "test_topics.py::",
+    "sink/test_examples.py::",
+    "sink/test_without_repeats.py::",
 )
-"""The beginnings of tests that take long and plan the same over each protocol. They run against all kinds but
-``remoting``."""
+"""The beginnings of tests of what is planned in the same way over each protocol. Before a merge they run against
+:data:`FIRST`, and each night against all kinds."""
+SEEN_ON_APACHE = (
+    "test_failures.py::",
+    "test_loss.py::",
+    "test_outages.py::",
+    "test_positions.py::",
+    "sink/test_refusals.py::",
+)
+"""The same of tests that run against Apache's servers before a merge, too."""
+FIRST = (COLUMNS, STAGES)
+"""The kinds that all tests run against before a merge."""
 
 
 def make_params(kinds: Sequence[str]) -> list[Any]:
@@ -102,33 +114,28 @@ def needs(*abilities: str) -> pytest.MarkDecorator:
     return pytest.mark.needs(*abilities)
 
 
-def leave_out(items: list[pytest.Item], version: str | None) -> Sequence[pytest.Item]:
-    """Removes and returns tests whose kind lacks what they need. Marks those of the small set.
-
-    Those of Apache's are skipped with the reason instead, so that it is told.
-    """
-    kept, left_out = [], []
+def leave_to_the_night(items: Sequence[pytest.Item]) -> None:
+    """Marks tests of kinds that are not tried before each merge."""
     for item in items:
-        if item.get_closest_marker(APACHE) and _is_among(item, SMALL):
-            item.add_marker("apache_small")
+        kind = _kind_of(item)
+        if kind is None or kind in FIRST:
+            continue
+        if _is_among(item, PLANNED_ALIKE) or (kind != APACHE and _is_among(item, SEEN_ON_APACHE)):
+            item.add_marker(pytest.mark.nightly)
+
+
+def leave_out(items: Sequence[pytest.Item], version: str | None) -> None:
+    """Skips tests whose kind lacks what they need, so that the end of a run tells why."""
+    for item in items:
         reason = _find_reason(item, version)
-        if reason is None:
-            kept.append(item)
-        elif _kind_of(item) == APACHE:
-            item.add_marker(pytest.mark.skip(reason=f"Apache's server cannot do this: {reason}"))
-            kept.append(item)
-        else:
-            left_out.append(item)
-    items[:] = kept
-    return left_out
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not against kind {_kind_of(item)!r}: {reason}"))
 
 
 def _find_reason(item: pytest.Item, version: str | None) -> str | None:
     kind = _kind_of(item)
     if kind is None:
         return None
-    if kind == REMOTING and _is_among(item, LONG):
-        return "it takes long, and plans the same over each protocol"
     names = [kind, APACHE_4] if kind == APACHE and version == "4.9" else [kind]
     needed = [ability for mark in item.iter_markers("needs") for ability in mark.args]
     reasons = (LACKS[ability].get(name) for ability in needed for name in names)

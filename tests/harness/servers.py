@@ -32,6 +32,7 @@ from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
+from tests.harness.server_kinds import REQUESTS
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message as ProtobufMessage
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 60_000
 ROUTES_TOLD_MS = 500
 """How often clients of the remoting protocol ask for routes."""
-PULLS = ("PullColumns", "PullMessage")
 
 
 class Server(Protocol):
@@ -222,7 +222,9 @@ class EmbeddedServer:
         self.broker.change(lambda draft: invoke_reset(draft, request))
 
     def hold_pulls(self) -> HeldPulls:
-        return _HeldByRules(self.broker, [self.broker.faults.hold(rpc, times=None) for rpc in PULLS])
+        return _HeldByRules(
+            self.broker, [self.broker.faults.hold(name, times=None) for name in REQUESTS["pull"].values()]
+        )
 
     def begin(self, topic: str, body: bytes) -> HalfMessage:
         resource = v2.Resource(name=topic)

@@ -51,7 +51,9 @@ def python_without_rmqpull(folder: Path) -> str:
             if "rmqpull" not in entry.name and not (theirs / entry.name).exists():
                 (theirs / entry.name).symlink_to(entry)
     python = folder / "bin" / "python"
-    check = subprocess.run([python, "-c", "import pyspark_rmqpull"], capture_output=True, text=True, env={}, cwd=folder)
+    check = subprocess.run(
+        [python, "-c", "import pyspark_rmqpull"], capture_output=True, text=True, env={}, cwd=folder, timeout=WAIT_S
+    )
     assert "No module named 'pyspark_rmqpull'" in check.stderr
     return str(python)
 

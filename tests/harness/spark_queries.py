@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,6 +42,32 @@ class Topic:
         return {queue.queue_id: offset for queue, offset in self.server.consumer_offsets(group, self.name).items()}
 
 
+def await_end(query: StreamingQuery) -> None:
+    """Returns when the query has ended. Raises its error, and fails after WAIT_S."""
+    assert query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
+
+
+def process_all(query: StreamingQuery) -> None:
+    """Returns when the query has finished all that is available now. Raises its error, and fails after WAIT_S.
+
+    Spark's call has no time limit, and returns when the query is stopped.
+    """
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        query.stop()
+
+    timer = threading.Timer(WAIT_S, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        query.processAllAvailable()
+    finally:
+        timer.cancel()
+    assert not late.is_set(), f"the query has not finished what is available within {WAIT_S} s"
+
+
 @dataclass
 class QueryRun:
     """A running query, and the rows of each of its micro-batches."""
@@ -55,6 +82,10 @@ class QueryRun:
     @property
     def bodies(self) -> list[bytes]:
         return sorted(bytes(row["body"]) for row in self.rows)
+
+    def process_all(self) -> None:
+        """Returns when the query has finished all that is available now. Raises its error, and fails after WAIT_S."""
+        process_all(self.query)
 
     def wait_until(self, happened: Callable[[], bool], what: str) -> None:
         """Returns when it has happened. Raises the error of a query that ends before, and fails after WAIT_S."""
@@ -111,5 +142,5 @@ class Queries:
     def run(self, stream: DataFrame, on_batch: Callable[[int], None] = lambda _: None) -> QueryRun:
         """Runs a query until it has read all that is available now. Raises the error that ends it."""
         run = self.start(stream, on_batch, available_now=True)
-        assert run.query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
+        await_end(run.query)
         return run

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from rmqpull_broker.core.model import StoredMessage
 from tests.harness.servers import ManagedServer
-from tests.harness.spark_processes import WAIT_S
+from tests.harness.spark_queries import await_end
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SinkHarness:
         given = {**self.server.options, "checkpointLocation": str(self.checkpoint), **options}
         writer = stream.writeStream.format("rmqpull").outputMode(mode).options(**given)
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
+        await_end(query)
         self.server.wait_until_readable()
         return query
 

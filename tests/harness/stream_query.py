@@ -21,7 +21,7 @@ LIMITED = ReadMaxRows(1)
 
 def make_reader(clock: Clock | None = None, /, **options: str) -> RmqpullStreamReader:
     """A reader of topic orders from its earliest messages, unless the options say otherwise."""
-    given = {"endpoints": "127.0.0.1:8081", "startingOffsets": "earliest"}
+    given = {"startingOffsets": "earliest"} | ({} if "nameServers" in options else {"endpoints": "127.0.0.1:8081"})
     given |= {} if {"assign", "topicPattern"} & options.keys() else {"topic": "orders"}
     return RmqpullStreamReader(SourceOptions.from_options(given | options), ROW_SCHEMA, clock)
 

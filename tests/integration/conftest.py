@@ -15,7 +15,7 @@ from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy
 from tests.harness.secured_servers import StartSecured, start_behind_proxy, start_guarded_cluster
-from tests.harness.server_kinds import APACHE, READING, leave_out, make_params
+from tests.harness.server_kinds import APACHE, READING, leave_out, leave_to_the_night, make_params
 from tests.harness.servers import Server, StartCrashingServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
 from tests.harness.start_servers import GetClusters, run_servers, start_crashing_server, start_process_server
@@ -24,7 +24,8 @@ TOPICS_MAX = 200
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.hook.pytest_deselected(items=leave_out(items, config.getoption(OPTION)))
+    leave_to_the_night(items)
+    leave_out(items, config.getoption(OPTION))
 
 
 @pytest.fixture(scope="session")

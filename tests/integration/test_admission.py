@@ -13,7 +13,7 @@ from pyspark.sql.functions import spark_partition_id
 
 from tests.harness.server_kinds import STANDARD, needs
 from tests.harness.servers import ManagedServer, StartServer
-from tests.harness.spark_queries import Queries, QueryRun, Topic
+from tests.harness.spark_queries import Queries, QueryRun, Topic, await_end
 
 INT64_MAX = str(2**63 - 1)
 QUEUES = ("big", "middle", "small")
@@ -73,7 +73,7 @@ def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_
     batches: list[list[Row]] = []
     new = queries.with_new_checkpoint()
     writer = stream.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
-    writer.option("checkpointLocation", str(new.checkpoint)).trigger(once=True).start().awaitTermination()
+    await_end(writer.option("checkpointLocation", str(new.checkpoint)).trigger(once=True).start())
     assert [places(batch) for batch in batches] == [all_places(101, 11, 1)]
 
 
@@ -84,7 +84,7 @@ def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: Man
     run.wait_until(lambda: len(run.batches) == 1, "one batch")  # the first batch always runs
     send(served, 2, 2, 2)
     for _ in range(3):
-        run.query.processAllAvailable()
+        run.process_all()
     assert taken(run) == [(5, 3, 1)]
     send(served, 4, 4, 4)
     run.wait_until(lambda: len(run.batches) == 2, "two batches")
@@ -103,7 +103,7 @@ def test_case_16_min_max_and_delay_together(queries: Queries, served: ManagedSer
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
     run.wait_until(lambda: len(run.batches) == 1, "one batch")
     for _ in range(3):
-        run.query.processAllAvailable()
+        run.process_all()
     assert taken(run) == [(8, 6, 6)]  # ten are left, too few
     send(served, 3, 3, 3)
     run.wait_until(lambda: len(run.batches) == 2, "two batches")
@@ -149,17 +149,17 @@ def test_case_18_a_limited_source_without_messages_does_not_affect_the_other(
     both = big.union(small)
     send(served, big=2, small=1)
     run = queries.start(both)
-    run.query.processAllAvailable()
+    run.process_all()
     send(served, big=1)
-    run.query.processAllAvailable()
+    run.process_all()
     run.query.stop()
     assert taken(run) == [(1, 0, 1), (1, 0, 0), (1, 0, 0)]
 
     restarted = queries.start(both)
     send(served, small=1)
-    restarted.query.processAllAvailable()
+    restarted.process_all()
     send(served, big=1)
-    restarted.query.processAllAvailable()
+    restarted.process_all()
     restarted.query.stop()
     assert taken(restarted) == [(0, 0, 1), (1, 0, 0)]
 

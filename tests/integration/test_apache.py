@@ -17,7 +17,7 @@ from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer
 from tests.harness.server_kinds import APACHE, make_params, needs
 from tests.harness.servers import Server
-from tests.harness.spark_queries import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic, await_end
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.parametrize("kind", make_params([APACHE]))
@@ -59,7 +59,7 @@ def test_the_examples_of_the_pages(spark: SparkSession, cluster: ApacheCluster, 
         for there, local in here.items():
             shown = shown.replace(there, local)
         exec(shown.replace(".start()", ".trigger(availableNow=True).start()"), names)
-    names["copies"].awaitTermination()
+    await_end(names["copies"])
     copies = spark.read.format("rmqpull").options(nameServers=cluster.addresses, topic="order-copies").load()
     assert sorted(bytes(row["body"]) for row in copies.collect()) == [b"one", b"two"]
     assert names["flights"].isStreaming
@@ -71,13 +71,13 @@ def test_a_query_is_no_member_of_its_group(
     """So a Java consumer that joins the group gets all queues, and the query reads on."""
     topic.send(*[b"x"] * 6)
     run = queries.start(queries.stream(topic, consumerGroup=group, commitOffsets="false"))
-    run.query.processAllAvailable()
+    run.process_all()
     assert list_members(cluster, group) == b""
     with JavaConsumer(apache_release, cluster.addresses, tmp_path / "java", topic.name, group) as consumer:
         topic.send(*[b"y"] * 6)
         assert {message["queueId"] for message in consumer.read(12)} == {0, 1, 2}
         assert list_members(cluster, group) != b""
-        run.query.processAllAvailable()
+        run.process_all()
     run.query.stop()
     assert len(run.rows) == 12
 

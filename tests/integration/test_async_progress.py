@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.harness.spark_queries import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic, process_all
 
 
 def test_a_restart_from_an_older_offset_loses_nothing(queries: Queries, topic: Topic, tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_restart_from_an_older_offset_loses_nothing(queries: Queries, topic: T
 
     topic.send(*(body.encode() for body in sent[:9]))
     first = start()
-    first.processAllAvailable()
+    process_all(first)
     first.stop()
     assert sorted(file.name for file in (queries.checkpoint / "offsets").iterdir() if file.name.isdigit()) == ["0"]
     # The group follows the finished batches, and is ahead of the checkpoint, which has only the first one.
@@ -40,7 +40,7 @@ def test_a_restart_from_an_older_offset_loses_nothing(queries: Queries, topic: T
     assert logged["offsets"][topic.name]["broker-a"] == {"0": 1, "1": 1, "2": 1}
     topic.send(*(body.encode() for body in sent[9:]))
     second = start()
-    second.processAllAvailable()
+    process_all(second)
     second.stop()
 
     times = {file.name: len(file.read_text()) for file in given.iterdir()}

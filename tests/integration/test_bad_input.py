@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 from pyspark.sql import SparkSession
 
 from tests.harness.servers import StartServer
+from tests.harness.spark_queries import WAIT_S
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
 
@@ -117,7 +118,7 @@ def test_an_error_that_load_cannot_see_ends_the_query(
     stream = (source.schema(schema) if schema else source).load()
     query = stream.writeStream.format("noop").start()
     with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
-        query.awaitTermination()
+        query.awaitTermination(WAIT_S)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_absent_servers_end_the_query(spark: SparkSession, servers: str, sentenc
     given = {servers: NOBODY, "requestTimeoutMs": "100", "topic": "orders"}
     query = spark.readStream.format("rmqpull").options(**given).load().writeStream.format("noop").start()
     with pytest.raises(StreamingQueryException, match=re.escape(sentence)) as refused:
-        query.awaitTermination()
+        query.awaitTermination(WAIT_S)
     assert NOBODY in str(refused.value)
 
 

@@ -57,7 +57,7 @@ def test_a_running_query_reads_messages_that_match_after_others_that_do_not(quer
     run = queries.start(queries.stream(topic, filterExpression="paid", consumerGroup="filtering"))
     for first in (0, 4, 8):
         send_numbered(topic, first, first + 4)
-        run.query.processAllAvailable()
+        run.process_all()
     run.query.stop()
     assert run.bodies == [b"000", b"004", b"008"]
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from rmqpull_broker.core.model import Message
 from tests.harness.servers import StartServer
+from tests.harness.spark_queries import await_end
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -32,7 +33,7 @@ def test_the_query_that_came_from_kafka(spark: SparkSession, start_server: Start
     here = f".options(**{server.options!r})"
     exec(shown.replace('.option("endpoints", "127.0.0.1:8081")', here).replace('"/data/', f'"{tmp_path}/'), names)
     query: StreamingQuery = names["query"]
-    query.awaitTermination()
+    await_end(query)
     assert sum(server.consumer_offsets("billing", "orders").values()) == 3
     rows = spark.read.parquet(f"{tmp_path}/paid").collect()
     assert sorted((row["text"], row["customer"]) for row in rows) == [("one", "ann"), ("three", None)]

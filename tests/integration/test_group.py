@@ -16,14 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
-from tests.harness.server_kinds import COLUMNS, STANDARD, needs
+from tests.harness.server_kinds import REQUESTS, needs
 from tests.harness.servers import ManagedServer, StartServer
-from tests.harness.spark_queries import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic, await_end
 from tests.harness.waiting import WAIT_S
 
 GROUP = "billing"
-COMMIT = {COLUMNS: "CommitOffsets", STANDARD: "UpdateOffset"}
-"""Which RPC sets the offsets in each transport."""
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ def test_a_refused_offset_update_is_retried_and_complete_at_the_end(
 ) -> None:
     """After AvailableNow the group's offsets are those of the last batch (rules 7.2)."""
     orders.send("orders", *numbered(0, 12))
-    rule = orders.broker.faults.fail(COMMIT[kind], "INTERNAL_SERVER_ERROR", times=4)
+    rule = orders.broker.faults.fail(REQUESTS["set offsets"][kind], "INTERNAL_SERVER_ERROR", times=4)
     assert len(queries.run(reading(spark, orders, maxOffsetsPerTrigger="3")).rows) == 12
     assert [report.left for report in orders.broker.faults.reports() if report.rule_id == rule] == [0]
     assert committed(orders) == ends(orders)
@@ -87,12 +85,12 @@ def test_a_refused_offset_update_is_retried_and_complete_at_the_end(
 def test_a_query_survives_lost_offset_updates_and_its_group_catches_up(
     queries: Queries, spark: SparkSession, orders: ManagedServer, kind: str
 ) -> None:
-    rule = orders.broker.faults.drop(COMMIT[kind], times=None)
+    rule = orders.broker.faults.drop(REQUESTS["set offsets"][kind], times=None)
     # An offset update that waited as long as any other request would exceed the time limit of this test.
     run = queries.start(reading(spark, orders, requestTimeoutMs="3600000", idleWaitMs="50"))
     for first in (0, 3, 6):
         orders.send("orders", *numbered(first, first + 3))
-        run.query.processAllAvailable()
+        run.process_all()
     assert run.bodies == numbered(0, 9)
     assert committed(orders) == {}
     orders.broker.faults.remove(rule)
@@ -109,7 +107,7 @@ def test_once_leaves_its_batch_to_the_next_run(
     for first in (0, 3):
         orders.send("orders", *numbered(first, first + 3))
         writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-        writer.trigger(once=True).start().awaitTermination()
+        await_end(writer.trigger(once=True).start())
         found.append(committed(orders))
     assert found == [{}, {0: 1, 1: 1, 2: 1}]
 
@@ -184,12 +182,12 @@ def test_a_reset_lasts_until_the_next_pull_has_received_it(
 def test_a_reset_does_not_move_an_idle_query(queries: Queries, spark: SparkSession, orders: ManagedServer) -> None:
     orders.send("orders", *numbered(0, 6))
     run = queries.start(reading(spark, orders, idleWaitMs="50"))
-    run.query.processAllAvailable()
+    run.process_all()
     reset_to_the_begin(orders)
-    run.query.processAllAvailable()
+    run.process_all()
     orders.send("orders", *numbered(6, 9))
-    run.query.processAllAvailable()
-    run.query.processAllAvailable()
+    run.process_all()
+    run.process_all()
     run.query.stop()
     assert run.bodies == numbered(0, 9)
     assert committed(orders) == ends(orders)
@@ -228,7 +226,7 @@ def has_been_missed(orders: ManagedServer, kind: str) -> Callable[[], bool]:
     time.
     """
     faults = orders.broker.faults
-    looks = faults.delay({COLUMNS: "QueryBounds", STANDARD: "QueryRoute"}[kind], 1, times=None)
+    looks = faults.delay(REQUESTS["look for topics"][kind], 1, times=None)
     return lambda: next(report.injected for report in faults.reports() if report.rule_id == looks) >= 2
 
 
@@ -240,7 +238,7 @@ def test_a_stream_waits_for_its_topic(
     run.wait_until(has_been_missed, "looked for its topic")
     orders.create_topic("refunds", 1)
     orders.send("refunds", b"one")
-    run.query.processAllAvailable()
+    run.process_all()
     assert run.bodies == [b"one"]
 
 
@@ -287,9 +285,9 @@ def test_assigned_queues_from_their_ends(
     orders.send("orders", *numbered(0, 6))
     stream = reading(spark, orders, assign=QUEUES_0_AND_2, startingOffsets="latest", failOnDataLoss=fail_on_data_loss)
     run = queries.start(stream)
-    run.query.processAllAvailable()
+    run.process_all()
     orders.send("orders", *numbered(6, 12))
-    run.query.processAllAvailable()
+    run.process_all()
     run.query.stop()
     assert run.bodies == [b"06", b"08", b"09", b"11"]
 
@@ -301,7 +299,7 @@ def test_assigned_queues_from_their_start_and_after_a_restart(
     orders.send("orders", *numbered(0, 6))
     stream = reading(spark, orders, assign=QUEUES_0_AND_2)
     run = queries.start(stream)
-    run.query.processAllAvailable()
+    run.process_all()
     run.query.stop()
     assert run.bodies == [b"00", b"02", b"03", b"05"]
     orders.send("orders", *numbered(6, 12))

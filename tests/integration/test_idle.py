@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
 from rmqpull_broker.testing import RunningBroker, running_broker
-from tests.harness.server_kinds import needs
+from tests.harness.server_kinds import COLUMNS, REMOTING, REQUESTS, STANDARD, needs
 from tests.harness.servers import EmbeddedServer
 from tests.harness.spark_queries import Queries, Topic
 
 pytestmark = needs("manual clock", "counts of requests")
 QUEUES = 3
+LOOKS = REQUESTS["look for topics"] | {REMOTING: "GET_MAX_OFFSET"}
+"""What a look at the queues asks for. Over the remoting protocol routes are asked for by time, and the bounds of each
+queue by a request."""
 
 
 @pytest.fixture
 def timeless(kind: str) -> Iterator[RunningBroker]:
     """A broker whose time stands still: it never responds to a parked pull."""
-    with running_broker({"idle": QUEUES}, extensions=kind, clock="manual") as broker:
+    with start(kind, QUEUES, clock="manual") as broker:
         yield broker
+
+
+def start(kind: str, queues: int, **settings: Any) -> AbstractContextManager[RunningBroker]:
+    """A broker of this kind with the topic "idle"."""
+    extensions, remoting = (STANDARD, True) if kind == REMOTING else (kind, False)
+    return running_broker({"idle": queues}, extensions=extensions, remoting=remoting, **settings)
 
 
 def calls(broker: RunningBroker, *rpcs: str) -> int:
@@ -32,13 +43,13 @@ def test_a_query_stops_during_a_parked_pull_and_an_idle_query_sends_nothing_else
 ) -> None:
     """Acceptance case 1, with a pull that would last longer than any test."""
     idle = Topic("idle", EmbeddedServer(timeless))
-    looks = {"columns": "QueryBounds", "none": "QueryRoute"}[kind]
-    parked = {"columns": 1, "none": QUEUES}[kind]
+    looks, per_look = LOOKS[kind], QUEUES if kind == REMOTING else 1
+    parked = 1 if kind == COLUMNS else QUEUES
     for rounds in range(1, 4):
         run = queries.start(queries.stream(idle, idleWaitMs="60000", longPollingTimeoutMs="60000"))
         run.wait_until(lambda: len(timeless._server._parking) >= parked, f"{parked} parked")
         before = calls(timeless, looks)
-        assert before <= 3 * rounds
+        assert before <= 3 * rounds * per_look
         run.query.stop()
         assert not run.query.isActive
         assert run.rows == []
@@ -46,12 +57,15 @@ def test_a_query_stops_during_a_parked_pull_and_an_idle_query_sends_nothing_else
 
 
 def test_an_idle_query_sends_one_request_per_wait(queries: Queries, kind: str) -> None:
-    rpc = {"columns": "PullColumns", "none": "PullMessage"}[kind]
-    with running_broker({"idle": 1}, extensions=kind) as broker:
+    """A wait over gRPC is three parked pulls after a look. Over the remoting protocol, a pull stays parked for several
+    waits, and each look is a request for the bounds. The first two calls look without waiting.
+    """
+    pull, look = REQUESTS["pull"][kind], LOOKS[kind]
+    counted, other, per_wait = (look, pull, 1) if kind == REMOTING else (pull, look, 3)
+    with start(kind, 1) as broker:
         idle = Topic("idle", EmbeddedServer(broker))
         run = queries.start(queries.stream(idle, idleWaitMs="300", longPollingTimeoutMs="100"))
-        run.wait_until(lambda: calls(broker, rpc) >= 12, "waited")
-        looks, waits = calls(broker, "QueryBounds", "QueryRoute"), calls(broker, rpc)
+        run.wait_until(lambda: calls(broker, counted) >= 12, "waited")
+        others, waits = calls(broker, other), calls(broker, counted)
         run.query.stop()
-    # Three parked pulls are one wait, and each wait follows a look. The first two calls look without waiting.
-    assert looks <= waits // 3 + 3
+    assert others <= waits // per_wait + 3

@@ -10,7 +10,6 @@ from pyspark.errors import StreamingQueryException
 
 from processes.process_table import list_descendants
 from processes.spark import pick_workers
-from tests.harness.server_kinds import needs
 from tests.harness.servers import HeldPulls, ManagedServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
 
@@ -38,7 +37,6 @@ def bodies(first: int, until: int) -> list[bytes]:
     return [b"%03d" % number for number in range(first, until)]
 
 
-@needs("held pulls")
 def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     queries: Queries, server: ManagedServer, served: Topic
 ) -> None:

@@ -56,7 +56,7 @@ def test_a_query_without_a_limit_is_not_behind(queries: Queries, topic: Topic) -
     """Acceptance case 34: messages that arrive after a batch was planned are not in its lag."""
     topic.send(*[b"x"] * 6)
     run = queries.start(queries.stream(topic), lambda batch_id: topic.send(b"later") if batch_id == 0 else None)
-    run.query.processAllAvailable()
+    run.process_all()
     run.query.stop()
     assert [lag(progress).offsets_behind_latest for progress in run.query.recentProgress] == [0] * len(
         run.query.recentProgress
@@ -98,7 +98,7 @@ def test_prometheus_sees_only_running_queries(queries: Queries, topic: Topic, re
     registry.register(LagCollector(reported.listener))
     topic.send(*[b"x"] * 3)
     run = queries.start(queries.stream(topic))
-    run.query.processAllAvailable()
+    run.process_all()
     reported.wait_for_all()
     of_queue = {"query": str(run.query.id), "query_id": str(run.query.id), "source": "0", "topic": topic.name}
     labels = {**of_queue, "broker": "broker-a", "queue": "2"}

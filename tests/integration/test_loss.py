@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from rmqpull_broker.core.model import MessageQueue
 from tests.harness.servers import ManagedServer, StartServer
-from tests.harness.spark_queries import Queries, Topic
+from tests.harness.spark_queries import WAIT_S, Queries, Topic
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
 
@@ -58,9 +58,9 @@ def test_between_runs(queries: Queries, aging: ManagedServer, kind: str) -> None
     send(aging, 4, 9)
     trim(aging, 6)
     again = queries.start(orders(queries, aging, **options))
-    again.query.processAllAvailable()
+    again.process_all()
     send(aging, 9, 12)
-    again.query.processAllAvailable()
+    again.process_all()
     assert again.bodies == numbers(6, 12)
     assert aging.consumer_offsets("billing", "orders")[ORDERS] >= 9
     last = [progress for progress in again.query.recentProgress if progress["numInputRows"]][-1]
@@ -120,7 +120,7 @@ def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: Ma
     """Acceptance case 20."""
     send(aging, 0, 3)
     run = queries.start(orders(queries, aging, topicPattern="orders.*", failOnDataLoss="false"))
-    run.query.processAllAvailable()
+    run.process_all()
     aging.delete_topic("orders")
     aging.create_topic("orders-2", 1)
     send(aging, 3, 6, "orders-2")
@@ -137,6 +137,22 @@ def test_a_topic_that_was_created_again_with_a_higher_end(queries: Queries, agin
     send(aging, 10, 15)
     again = queries.run(orders(queries, aging, failOnDataLoss="false"))
     assert again.bodies == (numbers(10, 15) if kind == "columns" else numbers(13, 15))
+
+
+def test_a_topic_that_was_created_again_with_a_lower_end(queries: Queries, aging: ManagedServer, kind: str) -> None:
+    """Without ids of topics the query continues at the end, and the error says so."""
+    send(aging, 0, 9)
+    queries.run(orders(queries, aging))
+    aging.delete_topic("orders")
+    aging.create_topic("orders", 1)
+    send(aging, 20, 23)
+    said = "with the earliest" if kind == "columns" else "at the end of the queue, which is offset 3 now"
+    with pytest.raises(StreamingQueryException, match=rf"failOnDataLoss to false .*; the query then continues {said}"):
+        queries.run(orders(queries, aging))
+    first = queries.run(orders(queries, aging, failOnDataLoss="false"))
+    assert first.bodies == (numbers(20, 23) if kind == "columns" else [])
+    send(aging, 23, 26)
+    assert queries.run(orders(queries, aging, failOnDataLoss="false")).bodies == numbers(23, 26)
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
@@ -192,5 +208,5 @@ def test_available_now_fails_if_planned_messages_are_lost(
     stream = orders(queries, aging, maxOffsetsPerTrigger="3")
     writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(queries.checkpoint))
     with pytest.raises(StreamingQueryException, match=sentence):
-        writer.trigger(availableNow=True).start().awaitTermination()
+        writer.trigger(availableNow=True).start().awaitTermination(WAIT_S)
     assert taken == [3]

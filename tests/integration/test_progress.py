@@ -45,10 +45,10 @@ def test_a_running_query_reads_new_messages_without_empty_batches_and_sets_the_g
     topic.send(*numbered(0, 3))
     run = queries.start(queries.stream(topic, consumerGroup=GROUP, idleWaitMs="100"))
     for _ in range(4):
-        run.query.processAllAvailable()
+        run.process_all()
     assert [len(batch) for batch in run.batches.values()] == [3]
     topic.send(*numbered(3, 6))
-    run.query.processAllAvailable()
+    run.process_all()
     run.query.stop()
     assert run.bodies == numbered(0, 6)
     assert min(map(len, run.batches.values())) > 0

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from rmqpull_broker.cli import main
 from tests.harness.broker_processes import StartBroker
+from tests.harness.spark_queries import await_end, process_all
 
 ROOT = Path(__file__).parents[2]
 README, READING, WRITING = (
@@ -41,10 +42,10 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     source, _, send, query, write, _ = python_blocks(README)
     (tell_lag,) = (block for block in python_blocks(READING) if "LagCollector" in block)
     broker = start_broker({"flights": 8}, extensions="columns,admin,stages")
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"process_all": process_all}
     for block in (send, source, query):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace(
-            "awaitTermination(30)", "processAllAvailable()"
+            "query.awaitTermination(30)", "process_all(query)"
         )
         exec(shown, names)
     names["REGISTRY"] = CollectorRegistry()  # metrics in the registry of the process would stay
@@ -59,7 +60,7 @@ def test_what_is_sent_as_shown_is_read_as_shown(
         assert created.exit_code == 0, created.output
     write = write.replace("127.0.0.1:8081", broker.endpoints).replace("./departures-checkpoint", str(tmp_path))
     exec(write.replace(".start()", ".trigger(availableNow=True).start()"), names)
-    names["query"].awaitTermination()
+    await_end(names["query"])
     written = spark.read.format("rmqpull").options(endpoints=broker.endpoints, topic="departures").load()
     assert sorted(row["tags"] for row in written.collect()) == ["AA", "UA"]
     spark.catalog.dropTempView("departures")

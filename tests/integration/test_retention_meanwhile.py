@@ -56,7 +56,7 @@ def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: Ru
         .load()
     )
     run = queries.start(stream, age)
-    run.query.processAllAvailable()
+    run.process_all()
     run.query.stop()
 
     places = [(row["queueId"], row["queueOffset"]) for row in run.rows]

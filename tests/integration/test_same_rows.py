@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,16 @@ from pyspark.sql import Row
 from processes.apache.java_clients import JavaProducer, make_message
 from processes.apache.releases import Release
 from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
+from tests.harness.apache_messages import read_records
+from tests.harness.recorded_messages import CLIENTS, read_recorded
 from tests.harness.server_kinds import APACHE, REMOTING, make_params
 from tests.harness.servers import Server, StartServer
 from tests.harness.spark_queries import Queries, Topic
 from tests.harness.waiting import wait_until
 
 TEXT = b"hello " * 50
-NO_HOST = "0.0.0.0"
-"""Records of the remoting protocol always have a host."""
+NO_HOST = "0.0.0.0:0"
+"""The messages that our broker sends itself come from nowhere."""
 BORN_MS, DELIVERED_MS = 1_700_000_000_123, 1_700_000_001_000
 NOTHING: dict[str, Any] = {
     "tags": None,
@@ -66,7 +70,6 @@ def shown(row: Row, wanted: dict[str, Any]) -> dict[str, Any]:
 
 def test_messages_of_all_forms(queries: Queries, start_server: StartServer, kind: str) -> None:
     """Also the hosts and times that the broker adds."""
-    no_host = NO_HOST if kind == REMOTING else ""  # the messages that our broker sends itself come from nowhere
     server = start_server({"rows": 1, "groups": (1, TopicType.FIFO)})
     for message, _ in TABLE:
         server.send("groups" if message.message_group else "rows", message)
@@ -81,12 +84,28 @@ def test_messages_of_all_forms(queries: Queries, start_server: StartServer, kind
                 assert (row["topic"], row["brokerName"], row["queueId"]) == queue
                 assert (row["queueOffset"], row["bornHost"]) == (
                     each.queue_offset,
-                    each.message.born_host or no_host,
+                    each.message.born_host or NO_HOST,
                 )
                 assert (milliseconds(row["storeTimestamp"]), row["storeHost"]) == (
                     each.store_timestamp_ms,
                     each.store_host,
                 )
+
+
+def test_messages_of_clients_in_other_languages(queries: Queries, start_server: StartServer) -> None:
+    """Recorded on a real RocketMQ: the classic client for Go, and the gRPC clients. They are sent again here."""
+    server = start_server({"rows": 1, "groups": (1, TopicType.FIFO)})
+    expected = {}
+    for recorded in (recorded for client in CLIENTS for recorded in read_recorded(client)):
+        for record, row in zip(read_records(recorded.body), recorded.rows, strict=True):
+            # The properties that clients and servers add are those of the server here. The recorded ones are read as
+            # they came in tests/client/transports/remoting/reading/test_rows.py.
+            message = replace(record.row.message, properties=row["properties"], system_properties={})
+            server.send("groups" if row["messageGroup"] else "rows", message)
+            expected[row["msgId"]] = NOTHING | row
+    rows = queries.batch(Topic("rows,groups", server)).collect()
+    assert {row["msgId"]: shown(row, expected[row["msgId"]]) for row in rows} == expected
+    assert len(rows) == len(expected) == 5 * len(CLIENTS)
 
 
 BY_JAVA: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -114,6 +133,7 @@ def test_messages_of_apache_s_producer(
     rows = {row["msgId"]: row for row in found}
     for result, (_, wanted) in zip(results, BY_JAVA, strict=True):
         assert shown(rows[result["msgId"]], NOTHING | wanted) == NOTHING | wanted
+        assert re.fullmatch(r"127\.0\.0\.1:\d+", rows[result["msgId"]]["bornHost"])
     assert len(found) == len(BY_JAVA) + 2
     # Not by their ids: those of a batch are the same on brokers of 5.x (rules 4.10).
     batched = {bytes(row["body"]): row for row in found}

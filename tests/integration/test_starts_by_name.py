@@ -63,14 +63,14 @@ def test_from_latest_and_with_added_queues(queries: Queries, growing: ManagedSer
     send(growing, 4)
     old = stored_from(growing)
     run = queries.start(reading(queries, growing, BY_NAME))
-    run.query.processAllAvailable()
+    run.process_all()
     send(growing, 2)
-    run.query.processAllAvailable()
+    run.process_all()
     growing.create_topic("orders", 4)
     send(growing, 8)
     # A route is asked for again after a while (rules 1.3), so the first batch may not know of the new queues.
     run.wait_until(lambda: len(run.rows) >= 10, "the new queues read")
-    run.query.processAllAvailable()  # so that the batch is finished too
+    run.process_all()  # so that the batch is finished too
     run.query.stop()
     assert places(run.rows) == sorted(set(stored_from(growing)) - set(old))
     assert {(2, 0), (3, 0)} <= set(places(run.rows))

@@ -13,7 +13,7 @@ from pyspark.sql.functions import col
 
 from tests.harness.server_kinds import COLUMNS, STANDARD
 from tests.harness.servers import ManagedServer, StartServer
-from tests.harness.spark_queries import Queries, Topic
+from tests.harness.spark_queries import WAIT_S, Queries, Topic
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_new_topic_that_matches_is_read_from_its_start(
     """Acceptance case 9, from latest. After a restart the query continues with the topics that it has found."""
     listing.send("orders-a", b"old")
     run = queries.start(matching(spark, listing, topicPattern="orders-.*"))
-    run.query.processAllAvailable()
+    run.process_all()
     listing.create_topic("orders-b", 1)
     listing.create_topic("other", 1)
     listing.send("orders-b", b"first of b", b"second of b")
@@ -63,7 +63,7 @@ def test_a_new_topic_that_matches_is_read_from_its_start(
     listing.send("orders-a", b"new")
     # A route that was asked for while brokers were still told of the topic names some of them for a while.
     run.wait_until(lambda: len(run.bodies) == 3, "the new topic read from all brokers")
-    run.query.processAllAvailable()  # so that the batch is finished too
+    run.process_all()  # so that the batch is finished too
     run.query.stop()
     assert sorted(run.bodies) == [b"first of b", b"new", b"second of b"]
     listing.send("orders-b", b"third of b")
@@ -72,7 +72,7 @@ def test_a_new_topic_that_matches_is_read_from_its_start(
 
 def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     run = queries.start(matching(spark, listing, topicPattern="refunds"))
-    run.query.processAllAvailable()
+    run.process_all()
     listing.create_topic("refunds", 1)
     listing.send("refunds", b"one")
     run.wait_until(lambda: bool(run.rows), "the new topic read")
@@ -81,10 +81,10 @@ def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkS
 
 def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     run = queries.start(matching(spark, listing, topicPattern="orders-.*|sales"))
-    run.query.processAllAvailable()
+    run.process_all()
     listing.delete_topic("sales")
     with pytest.raises(StreamingQueryException, match="DataLoss: Queue sales/broker-a/0 no longer exists"):
-        run.query.awaitTermination()
+        run.query.awaitTermination(WAIT_S)
 
 
 @pytest.mark.parametrize("kind", [COLUMNS, STANDARD])
@@ -115,9 +115,9 @@ def test_assigned_queues_from_latest(queries: Queries, topic: Topic) -> None:
     """Acceptance case 2."""
     topic.send(b"a", b"b", b"c")
     run = queries.start(assigned(queries, topic, 1, starting="latest"))
-    run.query.processAllAvailable()
+    run.process_all()
     topic.send(b"d", b"e", b"f")
-    run.query.processAllAvailable()
+    run.process_all()
     assert [(row["queueId"], row["queueOffset"]) for row in run.rows] == [(1, 1)]
 
 

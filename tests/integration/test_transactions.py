@@ -15,12 +15,12 @@ def test_only_committed_messages_are_read_and_others_leave_no_gap(queries: Queri
         server.begin("payments", body) for body in (b"committed", b"rolled-back", b"open")
     )
     run = queries.start(queries.stream(payments))
-    run.query.processAllAvailable()
+    run.process_all()
     assert run.rows == []
 
     rolled_back.roll_back()
     committed.commit()
-    run.query.processAllAvailable()
+    run.process_all()
     assert [(bytes(row["body"]), row["queueOffset"]) for row in run.rows] == [(b"committed", 0)]
     run.query.stop()
 

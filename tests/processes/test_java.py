@@ -10,6 +10,7 @@ import pytest
 from processes.apache.releases import Release
 from processes.java import compile_java, find_java
 from processes.maven import SoftwareMissing
+from tests.harness.waiting import WAIT_S
 
 GREETING = (
     'public class Greeting { public static void main(String[] names) { System.out.println("hello " + names[0]); } }'
@@ -33,7 +34,8 @@ def test_a_program_runs_and_is_compiled_again_when_it_changes(apache_release: Re
     source.write_text(GREETING)
     classes = compile_java([source], ())
     command = [find_java(), "-cp", str(classes), "Greeting", "Jürgen"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "hello Jürgen\n"
+    greeting = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout
+    assert greeting == "hello Jürgen\n"
     assert compile_java([source], ()) == classes
     source.write_text(GREETING.replace("hello", "welcome"))
     assert compile_java([source], ()) != classes

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from processes.ports import ReservedPorts
+from tests.harness.waiting import WAIT_S
 
 TAKE = "from processes.ports import ReservedPorts; print(*(ReservedPorts().first for _ in range(50)))"
 
@@ -25,7 +26,8 @@ def test_two_holders_have_different_ports() -> None:
 def test_another_process_gets_other_ports() -> None:
     with ExitStack() as held:
         ours = {held.enter_context(ReservedPorts()).first for _ in range(100)}
-        taken = subprocess.run([sys.executable, "-c", TAKE], capture_output=True, text=True, check=True).stdout
+        command = [sys.executable, "-c", TAKE]
+        taken = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout
     assert ours.isdisjoint(map(int, taken.split()))
 
 

@@ -25,11 +25,18 @@ def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_n
 
 @pytest.mark.processes
 def test_a_process_that_has_ended_is_not_there() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert (read_parent(child.pid), read_command_line(child.pid)[1]) == (os.getpid(), "-c")
+    program = [sys.executable, "-c", "print('started', flush=True); input()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        # Popen returns before the system has replaced the program of the child, whose command line is empty then.
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"started\n"
+        assert (read_parent(child.pid), read_command_line(child.pid)) == (os.getpid(), program)
         assert 0 < Process(child.pid).resident_mb() <= Process(child.pid).peak_resident_bytes() / 1e6
         assert child.stdin is not None
+        child.stdin.write(b"\n")
         child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert read_command_line(child.pid) == []  # it has ended, and nobody has asked for its exit code
     assert (read_parent(child.pid), read_command_line(child.pid), read_name(child.pid)) == (0, [], "?")
     assert list_session(child.pid) == []
     with pytest.raises(OSError, match="No such file"):

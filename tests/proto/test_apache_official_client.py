@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import WAIT_S
+
 OURS = "from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as ours, service_pb2 as our_service"
 THEIRS = """\
 import rocketmq
@@ -68,5 +70,5 @@ def test_both_packages_work_in_one_process_and_read_each_other(imports: tuple[st
     environment = {**os.environ, "HOME": str(tmp_path)}
     script = "\n".join([*imports, CONVERSATION])
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

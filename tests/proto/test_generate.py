@@ -8,6 +8,7 @@ import pytest
 
 from rmqpull_proto import generate
 from rmqpull_proto.generate import UnexpectedOutput, rewrite_module, rewrite_stub
+from tests.harness.waiting import WAIT_S
 
 SOURCE = "rmqpull/v1/columns.proto"
 IMPORTS = ["apache/rocketmq/v2/definition.proto"]
@@ -92,4 +93,5 @@ def test_our_names_are_not_in_the_default_pool() -> None:
                 continue
             raise SystemExit(f"{name} is in the default pool")
     """
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr == ""
+    command = [sys.executable, "-c", script]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False).stderr == ""

@@ -47,7 +47,6 @@ def ask(address: str, *commands: RemotingCommand) -> dict[int, RemotingCommand]:
     return {response.opaque: response for response in responses}
 
 
-@pytest.mark.apache_small
 @pytest.mark.parametrize("serialization", Serialization)
 def test_routes_of_a_name_server(apache: ApacheCluster, apache_release: Release, serialization: Serialization) -> None:
     apache.administration.create_topic("wire-routes", 3)

@@ -34,7 +34,7 @@ def _only_5(oracle: JavaOracle) -> None:
         pytest.skip("4.x does not know pop")
 
 
-@pytest.mark.apache_small
+@pytest.mark.apache_classes
 @given(queues=st.lists(st.tuples(TOPICS, IDS, LONGS, OFFSETS), min_size=1, max_size=3))
 def test_offsets_of_queues(oracle: JavaOracle, queues: list[tuple[str, int, int, list[int]]]) -> None:
     starts = messages = ""

@@ -11,7 +11,7 @@ from soak.plan import APACHE, APACHE_4, APACHE_DECK, REPLICATED_DECK
 from soak.rounds import SERVED_BY_SLAVE
 from tests.harness.soak_run import TIMEOUT_S, run_soak
 
-pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2 * TIMEOUT_S)]
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def test_a_micro_batch_that_only_the_broker_has_committed_is_not_written_again(
         assert open_stages(broker) == []
 
 
+@pytest.mark.nightly
 def test_at_least_once_repeats_the_messages_of_a_killed_driver_with_the_same_ids(
     tmp_path: Path, children: Children
 ) -> None:
@@ -78,7 +79,7 @@ def test_at_least_once_repeats_the_messages_of_a_killed_driver_with_the_same_ids
         assert sorted(body for bodies in by_id.values() for body in bodies) == [b"%03d" % n for n in range(30)]
 
 
-@pytest.mark.parametrize("rpc", ["StageColumns", "CommitStages"])
+@pytest.mark.parametrize("rpc", [pytest.param("StageColumns", marks=pytest.mark.nightly), "CommitStages"])
 def test_a_killed_batch_write_leaves_neither_messages_nor_stages(tmp_path: Path, children: Children, rpc: str) -> None:
     """It waits for held responses of its first calls; or everything is staged, and only the commit is missing."""
     with running_broker({"orders": 2}, clock="manual") as broker:
@@ -97,6 +98,7 @@ def test_a_killed_batch_write_leaves_neither_messages_nor_stages(tmp_path: Path,
         assert broker.messages("orders") == []
 
 
+@pytest.mark.nightly
 def test_each_write_of_a_killed_foreach_batch_is_complete_or_absent(tmp_path: Path, children: Children) -> None:
     """The kill is between the writes: the first one is stored, and again with the retried micro-batch. The second
     one is not.

@@ -14,6 +14,7 @@ from soak.plan import SINK, SOURCE, Kind
 from soak.results import Summary, commit_of_code
 from soak.rounds import Result
 from soak.runs import JSON_FILES, keep, page, read_runs, write_runs
+from tests.harness.waiting import WAIT_S
 
 KILLED, ADDED = Kind.KILL_BROKER.value, Kind.ADD_TOPIC.value
 
@@ -74,9 +75,8 @@ def test_the_commit_is_marked_when_the_code_was_changed_since(tmp_path: Path, mo
     assert commit_of_code() == ""  # no git
 
     def git(*arguments: str) -> None:
-        subprocess.run(
-            ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *arguments], check=True
-        )
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        subprocess.run(command, check=True, timeout=WAIT_S)
 
     (tmp_path / "soak").mkdir()
     (tmp_path / "soak" / "code.py").touch()

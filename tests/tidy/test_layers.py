@@ -37,7 +37,7 @@ FILES = "os fcntl shutil tempfile pathlib"
 
 def of_core(*folders: str) -> str:
     """The core's root modules and some of its folders, and RocketMQ's names of properties."""
-    roots = ("model", "errors", "limits", "properties")
+    roots = ("model", "errors", "limits", "properties", "shares", "steps")
     core = (f"rmqpull_broker.core.{module}" for module in (*roots, *folders))
     return " ".join((*core, "rmqpull_proto.remoting.properties"))
 

@@ -46,9 +46,6 @@ COVERED = {
     "connector/rmqpull_client/transports/remoting/client.py": Covered(
         "client/transports/test_port.py", BOTH_TRANSPORTS
     ),
-    "connector/rmqpull_client/transports/remoting/reading/repeats.py": Covered(
-        "client/transports/remoting/reading/test_pulling.py", "it decides when pulls are repeated"
-    ),
     "connector/rmqpull_client/transports/grpc/calls.py": Covered(
         "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
     ),

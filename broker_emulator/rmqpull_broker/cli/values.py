@@ -76,15 +76,6 @@ def parse_time_ms(text: str) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def format_time(timestamp_ms: int) -> str:
-    """Formats a time for all commands: ISO 8601 in UTC. One outside the years 1 to 9999 stays a number."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class QueueName(NamedTuple):
     """A queue of a topic, on one broker or (None) on any."""
 

@@ -295,7 +295,7 @@ class IllegalOperation(BrokerError):
 
 
 class PreconditionFailed(BrokerError):
-    """A stage is missing, incomplete or already committed, or its topic was deleted."""
+    """A stage is missing, incomplete or already committed, its topic was deleted, or a commit lacks rows."""
 
 
 class ServiceNotAvailable(BrokerError):

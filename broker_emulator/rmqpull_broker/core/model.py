@@ -115,6 +115,7 @@ class GroupConfig:
     retry_max_times: int = 16
     notify_consumer_ids_changed_enable: bool = True
     retry_policy: ExponentialBackoff | CustomizedBackoff | None = None
+    group_sys_flag: int = 0
 
 
 @dataclass(frozen=True)

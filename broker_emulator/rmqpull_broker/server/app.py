@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS, AdminPeers
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
@@ -24,10 +25,12 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.clients import Clients
-from rmqpull_broker.server.clock import Clock, ClockMover
+from rmqpull_broker.server.clock import Clock, ClockMover, SystemClock
 from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, listen, listen_with_tls
 from rmqpull_broker.server.grpc.grpc_services import HEALTH, Health, enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
+from rmqpull_broker.server.runtime.access import Access
+from rmqpull_broker.server.runtime.clock_watch import ClockWatch
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -45,7 +48,8 @@ from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress
     from rmqpull_broker.server.observability.exposition import Exposition
-    from rmqpull_broker.server.remoting.listener import RemotingAddress, RemotingListener
+    from rmqpull_broker.server.remoting.listener import RemotingListener
+    from rmqpull_broker.server.remoting.ports import RemotingAddress
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +64,8 @@ _TURNS_UNTIL_TASKS_RUN = 3
 class BrokerServer:
     """Serves a recovered state until it is stopped.
 
-    Arguments: the state; the storage; the clock; ids for messages without one; the enabled services of ``rmqpull.v1``.
+    Arguments: the state; the storage; the clock; ids for messages without one; the enabled services of ``rmqpull.v1``;
+    the peers that may administrate.
     """
 
     def __init__(
@@ -71,16 +76,18 @@ class BrokerServer:
         message_ids: MessageIds,
         *,
         extensions: frozenset[str],
+        admin_peers: AdminPeers = LOOPBACK_PEERS,
     ) -> None:
         self.state = state
         self.clock = clock
         self.message_ids = message_ids
         self._extensions = extensions
+        self._access = Access(admin_peers)
         self._parking = Parking(state.store, clock, _polling_rules(state.properties))
         self._storage = storage
         self.faults = Faults(clock)
         self.metrics = Metrics()
-        self.stats = Stats(clock.wall_ms())
+        self.stats = Stats(clock.steady_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
         self._offset_commits = OffsetCommits(state, self.group_commit)
         self._popping = Popping(state, self.group_commit, clock, metrics=self.metrics, stats=self.stats)
@@ -93,6 +100,10 @@ class BrokerServer:
             clock,
             lambda holder: self.clients.is_member(*holder),
             state.find_group,
+        )
+        # A manual clock goes where it is told to, and never back.
+        self._watch = (
+            ClockWatch(state, self.group_commit, clock, self._handle_step) if isinstance(clock, SystemClock) else None
         )
         self._cleaning = Cleaning(self.group_commit, clock)
         self._server: grpc.aio.Server | None = None
@@ -127,8 +138,10 @@ class BrokerServer:
         if remoting is not None:
             await self._bind_remoting(remoting)
         await self.group_commit.execute(create_topics)
-        selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks
-        self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
+        if self._watch is not None:
+            await self._watch.start()
+        selector = QueueSelector(random.randrange)
+        self.sender = Sender(selector, self.message_ids, f"{host}:{port}", self._consumes_in_order)
         self._stage_keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
         self._timed_work = TimedWork(
             self.state,
@@ -150,6 +163,10 @@ class BrokerServer:
         self._stage_keeper.start()
         self._cleaning.start()
         return port
+
+    def _consumes_in_order(self, group: str, now_ms: int) -> bool:
+        """Whether a client holds a queue of the group. Locks are counted by a clock of their own."""
+        return self.clients.locks.has_locks(group, self.clock.steady_ms())
 
     async def _bind_remoting(self, remoting: RemotingAddress) -> None:
         """Listens for clients of the remoting protocol. Raises PortUnavailable."""
@@ -179,6 +196,7 @@ class BrokerServer:
             self._renewing,
             self._extensions,
             self.stats,
+            self._access,
         )
 
     async def expose_metrics(self, host: str, port: int) -> int:
@@ -203,13 +221,21 @@ class BrokerServer:
 
     def _handle_stored(self, facts: list[Fact]) -> None:
         self.metrics.count_stored(facts)
-        self.stats.count_stored(facts, self.clock.wall_ms())
+        self.stats.count_stored(facts, self.clock.steady_ms())
         self._parking.wake_for(facts)
         self._popping.wake_for(facts)
         if self._timed_work is not None:
             self._timed_work.set_alarms()
         if self._stage_keeper is not None:
             self._stage_keeper.handle(facts)
+        if self._watch is not None:
+            self._watch.check_begins()
+
+    def _handle_step(self) -> None:
+        """Looks again at all times for which something waits: the clock was set."""
+        if self._timed_work is not None:
+            self._timed_work.set_alarms()
+        self._popping.look_again()
 
     def _send_check(self, check: TransactionCheck) -> None:
         """Asks one producer how a half message ends. The next check asks again, perhaps another producer."""
@@ -230,7 +256,7 @@ class BrokerServer:
         for _ in range(_TURNS_UNTIL_TASKS_RUN):
             await asyncio.sleep(0)
             await self.group_commit.wait_until_idle()
-            works = (self._timed_work, self._stage_keeper, self._cleaning, self._renewing)
+            works = (self._timed_work, self._stage_keeper, self._cleaning, self._renewing, self._watch)
             while any(work is not None and work.is_busy for work in works):
                 await asyncio.sleep(0)
                 await self.group_commit.wait_until_idle()
@@ -263,6 +289,8 @@ class BrokerServer:
             self._exposition.close()
         await self._cleaning.stop()
         await self._renewing.stop()
+        if self._watch is not None:
+            await self._watch.stop()
         await self._offset_commits.close()
         await self.group_commit.close()
         return have_ended

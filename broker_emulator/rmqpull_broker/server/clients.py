@@ -116,10 +116,10 @@ class Clients:
 
     def _scan(self) -> None:
         self._timer = None
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.steady_ms()
         if isinstance(self._clock, ManualClock):
             self._keep_connected(now_ms)
-        self.peers.close([*self.consumers.expire(now_ms), *self.producers.expire(now_ms)])
+        self.peers.close([*self.consumers.expire(now_ms, self._clock.wall_ms()), *self.producers.expire(now_ms)])
         for client_id, (_, seen_ms) in list(self._profiles.items()):
             if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS:
                 del self._profiles[client_id]
@@ -145,13 +145,13 @@ class Clients:
         client_id = profile.channel.client_id
         if client_id not in self._profiles and len(self._profiles) >= CLIENTS_MAX:
             raise TooManyRequests(f"{CLIENTS_MAX} clients are already connected; try again later")
-        self._profiles[client_id] = profile, self._clock.wall_ms()
+        self._profiles[client_id] = profile, self._clock.steady_ms()
         self._watch()
 
     def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig]) -> None:
         """Registers a client with its settings; ``groups`` are the existing ones. Raises TooManyRequests."""
         self.take_settings(profile)
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.steady_ms()
         consumers = () if profile.consumer is None else (profile.consumer,)
         heartbeat = Heartbeat(profile.channel, consumers, producer_groups=profile.topics)
         self.peers.notify(self._heartbeats.take(heartbeat, groups, now_ms).changes)
@@ -207,7 +207,7 @@ class Clients:
 
     def refresh(self, profile: ClientProfile, group: GroupConfig | None) -> None:
         """Registers a heartbeat. A consumer is a member of ``group``, whose subscriptions stay as they are."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.steady_ms()
         for topic in profile.topics:
             self.producers.register(topic, profile.channel, now_ms)
         if profile.consumer is not None and group is not None:
@@ -220,7 +220,7 @@ class Clients:
 
     def terminate(self, client_id: str, group: GroupConfig | None) -> None:
         """Removes a client that leaves, from the ``group`` that it names. The client closes its stream itself."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.steady_ms()
         self._profiles.pop(client_id, None)
         if group is not None:
             notify = group.notify_consumer_ids_changed_enable
@@ -232,7 +232,7 @@ class Clients:
 
     def take_heartbeat(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], peer: Peer) -> HeartbeatAnswer:
         """Registers the client of a HEART_BEAT, and tells the members (rules 3.6, 3.7). Raises TooManyRequests."""
-        answer = self._heartbeats.take(heartbeat, groups, self._clock.wall_ms())
+        answer = self._heartbeats.take(heartbeat, groups, self._clock.steady_ms())
         if heartbeat.consumers or heartbeat.producer_groups:
             self.peers.add(peer, heartbeat.channel.client_id)
             self._watch()
@@ -242,13 +242,13 @@ class Clients:
     def leave_group(self, group: GroupConfig, channel_id: str) -> None:
         """Removes a consumer that unregisters, and tells the other members, even if it was none (rules 6.1)."""
         notify = group.notify_consumer_ids_changed_enable
-        self._notify(self.consumers.unregister(group.name, channel_id, self._clock.wall_ms(), notify=notify))
+        self._notify(self.consumers.unregister(group.name, channel_id, self._clock.steady_ms(), notify=notify))
 
     def connection_closed(self, channel_id: str) -> None:
         """Removes the client of a closed connection from all groups, and tells the other members."""
         if self.peers.remove(channel_id):
             self.producers.channel_closed(channel_id)
-            self.peers.notify(self.consumers.channel_closed(channel_id, self._clock.wall_ms()))
+            self.peers.notify(self.consumers.channel_closed(channel_id, self._clock.steady_ms()))
 
     def _notify(self, change: ConsumerIdsChanged | None) -> None:
         if change is not None:

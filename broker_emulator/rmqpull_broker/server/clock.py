@@ -29,38 +29,58 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Two times in milliseconds, and timers for the second one."""
+    """Times in milliseconds, and timers for the time that passes."""
 
     def wall_ms(self) -> int:
-        """Time since the epoch, which messages are stamped with. It never steps back: a search by store time is binary,
-        and needs store times that do not fall within a queue (rules 3.11).
-        """
+        """Time since the epoch, for what is stored, and for times that clients name. It may be set back or ahead."""
 
     def passing_ms(self) -> int:
-        """Time since some fixed moment, for deadlines and timers: it moves on even while the wall time must not."""
+        """Time since some fixed moment, for deadlines and timers: it goes on evenly whoever sets the clock."""
+
+    def steady_ms(self) -> int:
+        """The wall time of the start, and what has passed since then, for lengths of what is only in memory."""
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
         """Calls back when :meth:`passing_ms` reaches a time; soon, but not within this call, if it has already."""
 
 
-class SystemClock:
-    """The system's time, but never before ``latest_ms``, the newest store time in the broker's data."""
+def _call_later(delay_s: float, callback: Callable[[], None]) -> Timer:
+    return asyncio.get_running_loop().call_later(delay_s, callback)
 
-    def __init__(self, latest_ms: int = 0) -> None:
-        self._latest_ms = latest_ms
+
+class SystemClock:
+    """The system's time.
+
+    Arguments: what reads the time since the epoch, and the time that passes, in nanoseconds; what sets a timer, by
+    default of the running event loop, for so many seconds from now.
+    """
+
+    def __init__(
+        self,
+        read_wall_ns: Callable[[], int] = time.time_ns,
+        read_passing_ns: Callable[[], int] = time.monotonic_ns,
+        call_later: Callable[[float, Callable[[], None]], Timer] = _call_later,
+    ) -> None:
+        self._read_wall_ns = read_wall_ns
+        self._read_passing_ns = read_passing_ns
+        self._call_later = call_later
+        self._ahead_ms = self.wall_ms() - self.passing_ms()
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, never stepping back."""
-        self._latest_ms = max(self._latest_ms, time.time_ns() // 1_000_000)
-        return self._latest_ms
+        """Milliseconds since the epoch."""
+        return self._read_wall_ns() // 1_000_000
 
     def passing_ms(self) -> int:
         """Milliseconds of the system's monotonic clock."""
-        return time.monotonic_ns() // 1_000_000
+        return self._read_passing_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        """Milliseconds since the epoch, as if nobody had set the clock since it was made."""
+        return self._ahead_ms + self.passing_ms()
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
-        """Sets a timer of the running event loop."""
-        return asyncio.get_running_loop().call_later(max(0, passing_ms - self.passing_ms()) / 1000, callback)
+        """Sets a timer."""
+        return self._call_later(max(0, passing_ms - self.passing_ms()) / 1000, callback)
 
 
 class _ManualTimer:
@@ -95,6 +115,10 @@ class ManualClock:
     def passing_ms(self) -> int:
         """Milliseconds by which the clock was advanced."""
         return self._passed_ms
+
+    def steady_ms(self) -> int:
+        """Milliseconds since the epoch: only an advance moves this clock."""
+        return self.wall_ms()
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
         """Sets a timer that :meth:`advance` fires; ``advance(0)`` fires those that are due already."""

@@ -96,7 +96,7 @@ class DiskStorage:
         return recovery
 
     def _restore(self, state: Snapshotted, snapshot: Snapshot) -> None:
-        self.store.restore(snapshot.queues, snapshot.marks, snapshot.newest_store_ms)
+        self.store.restore(snapshot.queues, snapshot.marks)
         segment = snapshot.marks[-1].segment if snapshot.marks else 0
         written = LogRange(segment, snapshot.unsaved_since, snapshot.position)
         for fact in snapshot.facts:
@@ -104,7 +104,8 @@ class DiskStorage:
                 self.store.apply(fact, written)  # what these messages did to the state is in the other facts
             else:
                 state.apply([fact], written)
-        state.newest_store_ms = snapshot.newest_store_ms
+        state.newest_store_ms = snapshot.times.store_ms
+        self.store.restore_times(snapshot.times)
         self._snapshot_position = self._mark_position = snapshot.position
 
     def _save_if_due(self) -> None:
@@ -207,7 +208,7 @@ class DiskStorage:
         position = self._applied_until
         snapshot = Snapshot(
             position,
-            state.newest_store_ms,
+            self.store.newest_times,
             self.store.find_unsaved_since(position),
             [*self.store.list_unsaved(), *state.to_facts()],
             self.store.list_index(),
@@ -242,26 +243,20 @@ class DiskStorage:
     # --- retention -----------------------------------------------------------------------------------------------
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
-        """Decides what may be deleted; None when nothing may.
-
-        When even the newest message has expired, the whole log may go: the next write, which must follow, begins a new
-        segment at the present end of the log.
-        """
-        store = self.store
-        if store.segment_has_messages and limits.is_expired(store.newest_store_ms, now_ms):
-            self._log.roll_next()
-            bounds = ((entry.queue, store.bounds(entry.queue)) for entry in store.list_index())
-            return Cut(self._log.end, [(queue, last) for queue, (first, last) in bounds if last > first])
-        closed = self._list_closed_segments()
+        """Decides what may be deleted; None when nothing may."""
+        closed, store = self._list_closed_segments(), self.store
+        ends_with_messages = store.segment_has_messages
+        position = find_cut(closed, self._applied_until, limits, now_ms, ends_with_messages=ends_with_messages)
+        if position is None:
+            return None
         if self._find_lack_of_room() is not None:
-            closed = closed[:1]  # pending messages are stored again in the space that is left: one segment at a time
-        position = find_cut(closed, self._applied_until, limits, now_ms)
-        return None if position is None else Cut(position, store.find_min_offsets_at(position))
+            position = closed[0].end  # pending messages are stored again in the space that is left
+        return Cut(position, store.find_min_offsets_at(position))
 
     def _list_closed_segments(self) -> list[ClosedSegment]:
-        """Returns the segments before the one that was written last, with the newest store times at their ends."""
+        """Returns the segments before the one that was written last, with the newest times of writing at their ends."""
         marked = ((segment, self.store.find_mark(segment.end)) for segment in self._log.segments())
-        return [ClosedSegment(*segment, mark.newest_store_ms) for segment, mark in marked if mark is not None]
+        return [ClosedSegment(*segment, mark.newest_written_ms) for segment, mark in marked if mark is not None]
 
     def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
         """Returns the job that deletes what lies before the cut, after a snapshot that needs none of it."""

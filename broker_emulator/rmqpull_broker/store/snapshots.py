@@ -10,7 +10,8 @@ little-endian. The checksum covers the position and everything after it::
     +--------+--------+--------+----------------+----------------+--------+--------+
 
 ``header`` is JSON. It has the min offset of each queue, its first offset that is in no queue file, and its number of
-chunks in queue files; the max offsets of all queues at the beginning of each segment; the newest store time. The chunks
+chunks in queue files; the max offsets of all queues at the beginning of each segment; the newest store time, and, not
+in versions 2 and 3, the newest time of writing, also of each segment, and the last ``facts.ClockRead``. The chunks
 follow queue by queue. Each is::
 
     first offset, rows, first and last store time in ms        4 x int64
@@ -37,16 +38,16 @@ from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import record
 from rmqpull_broker.store.queues.chunks import Location, SavedChunk
-from rmqpull_broker.store.queues.consume_queues import QueueIndex, SegmentMark
+from rmqpull_broker.store.queues.consume_queues import NewestTimes, QueueIndex, SegmentMark
 from rmqpull_broker.store.vfs import FileSystem
 
 SNAPSHOT_MAGIC = b"RMQSNAP\x00"
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 
 _HEADER = struct.Struct("<8sIIQQII")
 _CHECKED = struct.Struct("<QQII")
 _CHUNK = struct.Struct("<12q")
-_CHUNKS = {2: struct.Struct("<11q"), SNAPSHOT_VERSION: _CHUNK}
+_CHUNKS = {2: struct.Struct("<11q"), 3: _CHUNK, SNAPSHOT_VERSION: _CHUNK}
 _UNKNOWN = -1
 
 
@@ -58,7 +59,7 @@ class Snapshot(NamedTuple):
     """The state at log position ``position``. ``unsaved_since`` is the position of the oldest message in the facts."""
 
     position: int
-    newest_store_ms: int
+    times: NewestTimes
     unsaved_since: int
     facts: Sequence[Fact]
     queues: Sequence[QueueIndex]
@@ -68,10 +69,12 @@ class Snapshot(NamedTuple):
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Encodes a snapshot."""
     header = {
-        "newestStoreMs": snapshot.newest_store_ms,
+        "newestStoreMs": snapshot.times.store_ms,
+        "newestWrittenMs": snapshot.times.written_ms,
+        "lastReadMs": snapshot.times.last_read_ms,
         "unsavedSince": snapshot.unsaved_since,
         "queues": [[entry.queue, entry.min_offset, entry.unsaved_from, len(entry.saved)] for entry in snapshot.queues],
-        "marks": [[mark.segment, mark.newest_store_ms, list(mark.max_offsets.items())] for mark in snapshot.marks],
+        "marks": [[*mark[:2], list(mark.max_offsets.items()), mark.newest_written_ms] for mark in snapshot.marks],
     }
     header_bytes = json.dumps(header, separators=(",", ":")).encode()
     chunks = [_encode_chunk(chunk) for entry in snapshot.queues for chunk in entry.saved]
@@ -92,7 +95,7 @@ def decode_snapshot(data: memoryview) -> Snapshot:
         raise DamagedSnapshot(f"it begins with {magic!r} instead of {SNAPSHOT_MAGIC!r}")
     chunk_form = _CHUNKS.get(version)
     if chunk_form is None:
-        raise DamagedSnapshot(f"its format version is {version}; this release reads versions 2 and {SNAPSHOT_VERSION}")
+        raise DamagedSnapshot(f"its format version is {version}; this release reads versions 2 to {SNAPSHOT_VERSION}")
     payload = data[_HEADER.size :]
     if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(*sizes))) != checksum:
         raise DamagedSnapshot("it fails its checksum")
@@ -106,7 +109,9 @@ def decode_snapshot(data: memoryview) -> Snapshot:
     facts = list(record.decode_payload(frame.payload))
     index = _decode_index(header["queues"], chunks)
     marks = [_decode_mark(*form) for form in header["marks"]]
-    return Snapshot(position, header["newestStoreMs"], header["unsavedSince"], facts, index, marks)
+    newest_ms = header["newestStoreMs"]
+    times = NewestTimes(newest_ms, header.get("newestWrittenMs", newest_ms), header.get("lastReadMs", 0))
+    return Snapshot(position, times, header["unsavedSince"], facts, index, marks)
 
 
 def _encode_chunk(chunk: SavedChunk) -> bytes:
@@ -129,8 +134,13 @@ def _decode_index(queues: list[Any], chunks: list[SavedChunk]) -> list[QueueInde
     return index
 
 
-def _decode_mark(segment: int, newest_store_ms: int, max_offsets: list[Any]) -> SegmentMark:
-    return SegmentMark(segment, newest_store_ms, {MessageQueue(*queue): offset for queue, offset in max_offsets})
+def _decode_mark(
+    segment: int, newest_store_ms: int, max_offsets: list[Any], newest_written_ms: int | None = None
+) -> SegmentMark:
+    """Decodes a mark. Those of versions 2 and 3 have no time of writing."""
+    written_ms = newest_store_ms if newest_written_ms is None else newest_written_ms
+    offsets = {MessageQueue(*queue): offset for queue, offset in max_offsets}
+    return SegmentMark(segment, newest_store_ms, written_ms, offsets)
 
 
 KEPT = 2

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from rmqpull_broker.assembly import make_remoting_address, make_tls_address, make_topics, open_broker
 from rmqpull_broker.config import BrokerConfig
-from rmqpull_broker.config_values import BROKER_NAMES, Address, ClockSpec, TopicSpec, parse_extensions
+from rmqpull_broker.config_values import BROKER_NAMES, Address, ClockSpec, TopicSpec, parse_admin_from, parse_extensions
 from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, FaultRule
 from rmqpull_broker.core.admin.topics import delete_topic, put_topic
 from rmqpull_broker.core.messages import columns
@@ -88,7 +88,7 @@ class BrokerFaults:
     def fail(
         self, rpc: str, code: str = "INTERNAL_SERVER_ERROR", message: str = "", *, times: int | None = 1, **where: Any
     ) -> int:
-        """Responds with a code of ``apache.rocketmq.v2``."""
+        """Responds with a code of ``apache.rocketmq.v2``; to a request of remoting, also with one of ResponseCode."""
         return self._add(FaultRule(rpc, FaultAction.FAIL, times, code=code, message=message, **where))
 
     def delay(self, rpc: str, ms: int, *, times: int | None = 1, **where: Any) -> int:
@@ -224,23 +224,29 @@ def running_broker(
     clock: Literal["system", "manual"] = "system",
     properties: BrokerProperties | None = None,
     remoting: bool = False,
+    remoting_vip: bool = False,
     tls: bool = False,
+    admin_from: str = "all",
 ) -> Iterator[RunningBroker]:
     """Runs a broker on a free loopback port until the end of the block.
 
     ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir`` nothing is
     written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. With ``remoting``, clients of the
-    remoting protocol are served, too. With ``tls``, so are gRPC clients that speak TLS, on another port and with a
-    certificate that the broker makes, which needs ``rmqpull[tls]``. Raises SettingError, BrokerError, CorruptLog or
-    OSError when the broker cannot start.
+    remoting protocol are served, too, and with ``remoting_vip`` also those for Java up to 4.5.0, which send to the port
+    two below that of a broker. With ``tls``, so are gRPC clients that speak TLS, on another port and with a certificate
+    that the broker makes, which needs ``rmqpull[tls]``. ``admin_from`` is the flag ``--admin-from``: a test may change
+    everything, unless it shows what a program without that right sees (``"none"``). Raises SettingError, BrokerError,
+    CorruptLog or OSError when the broker cannot start.
     """
     config = BrokerConfig(
         listen=Address("127.0.0.1", 0),
         remoting=[Address("127.0.0.1", 0)] if remoting else (),
+        remoting_vip=remoting_vip,
         tls_listen=Address("127.0.0.1", 0) if tls else None,
         topics=[_topic_spec(name, shape) for name, shape in (topics or {}).items()],
         data_dir=data_dir,
         extensions=parse_extensions(extensions),
+        admin_from=parse_admin_from(admin_from),
         broker_names=tuple(brokers),
         clock=ClockSpec(is_manual=clock == "manual"),
         properties=properties or BrokerProperties(),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from pyspark_rmqpull.options.declaration import option
+from pyspark_rmqpull.options.declaration import Given, Mode, option
 from pyspark_rmqpull.options.parsers import (
     addresses,
     integer,
@@ -14,6 +15,11 @@ from pyspark_rmqpull.options.parsers import (
     parse_path,
 )
 from rmqpull_client.connection import Connection, Credentials, Tls
+
+AWAY_TIMEOUTS_MS = {Mode.STREAM: 300_000, Mode.BATCH: 30_000}
+"""A stream should outlast a restart of a loaded broker. Somebody may be waiting for a batch."""
+_Options = TypeVar("_Options", bound="ConnectionOptions")
+_REQUEST_LIMITS = ("requestTimeoutMs", "sendMsgTimeout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +102,9 @@ class ConnectionOptions:
     request_timeout_ms: int = option(
         integer(1, 3_600_000),
         unit="ms",
-        doc="Time limit of one request to the broker, including retries. A broker that restarts within this time goes "
-        "unnoticed. With several `endpoints`, each attempt gets a share of the remaining time.",
+        doc="Time limit of one request to the broker, including retries. For servers that are away after they have "
+        "answered, `serverAwayTimeoutMs` applies; but if you set `requestTimeoutMs` alone, it is the limit for them as "
+        "well. With several `endpoints`, each attempt gets a share of the remaining time.",
         default="10000",
         kafka_name="kafkaConsumer.pollTimeoutMs",
     )
@@ -117,6 +124,25 @@ class ConnectionOptions:
         kafka_name="fetchOffset.retryIntervalMs",
     )
 
+    server_away_timeout_ms: int | None = option(
+        integer(0, 3_600_000),
+        unit="ms",
+        doc="How long a request waits in all while a server is away that has answered this application before, or that "
+        "a route names: a broker or name server that restarts within this time goes unnoticed. It never waits shorter "
+        "than `requestTimeoutMs`, so 0 means: no longer than for other servers. Default: 300000 for streams and 30000 "
+        "for batch reads and writes; if you set `requestTimeoutMs` or `sendMsgTimeout`, that time.",
+    )
+
+    def choose_away_timeout(self: _Options, given: Given) -> _Options:
+        """Returns the options with the default of ``serverAwayTimeoutMs``, unless it is set.
+
+        The default depends on the mode; and who sets the time limit of a request gets it for all servers.
+        """
+        if self.server_away_timeout_ms is not None or given.mode is None:
+            return self
+        is_limited = any(name in given for name in _REQUEST_LIMITS)
+        return replace(self, server_away_timeout_ms=0 if is_limited else AWAY_TIMEOUTS_MS[given.mode])
+
     @property
     def connection(self) -> Connection:
         """How to reach the broker."""
@@ -132,4 +158,5 @@ class ConnectionOptions:
             name_servers=self.name_servers or "",
             broker_addresses=self.broker_addresses or "",
             poll_name_server_interval_ms=self.poll_name_server_interval,
+            server_away_timeout_ms=self.server_away_timeout_ms or 0,
         )

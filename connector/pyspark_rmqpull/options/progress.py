@@ -74,8 +74,9 @@ class ProgressOptions:
     fail_on_data_loss: bool = option(
         parse_boolean,
         unit="true, false",
-        doc="Fails the query when messages that it has not read yet are lost, for example expired. With `false` it "
-        "resumes at the earliest message that is left, reads no message twice, and reports the loss.",
+        doc="Fails the query when messages that it has not read yet are lost. With `false` it reports the loss, reads "
+        "no message twice, and continues: after expired messages, at the earliest one that is left; in a queue that "
+        "ends before the query's offset (truncated, or created again in a cluster), at the end of the queue.",
         default="true",
     )
     starting_offsets: OffsetSpecs | None = option(

@@ -13,6 +13,8 @@ ROUND_ROBIN, HASH, EXPLICIT = "roundRobin", "hash", "explicit"
 """Values of option ``queueSelector``."""
 FAIL, SKIP, DEAD_LETTER = "fail", "skip", "deadLetter"
 """Values of option ``onInvalidRow``."""
+DROP = "drop"
+"""With ``FAIL``, the values of option ``invalidProperties``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,8 @@ class SendingOptions:
     delivery: str | None = option(
         one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
         unit="word",
-        doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. It "
+        doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. Its "
+        "rows become readable call by call while the commit runs, so readers can see a part of them for that time. It "
         "needs a server with the extension `stages`, so it cannot be used with `nameServers`. `at-least-once` sends "
         "messages immediately, and again when Spark retries a task. Default: `exactly-once` if the server supports it, "
         "else `at-least-once`.",
@@ -55,6 +58,14 @@ class SendingOptions:
         doc="What to do with a row that no broker accepts, such as one without body, with an illegal tag or too large. "
         "`fail` fails the write, `skip` drops the row and counts it in the log, `deadLetter` sends it to "
         "`deadLetterTopic` with the reason as a property.",
+        default=FAIL,
+    )
+    invalid_properties: str = option(
+        one_of(FAIL, DROP),
+        unit="word",
+        doc="What to do with a property that the server cannot carry, such as one with a name of RocketMQ's own. With "
+        "`fail` its row is invalid, and `onInvalidRow` decides. `drop` writes the row without this property, and "
+        "counts dropped properties in the log.",
         default=FAIL,
     )
     dead_letter_topic: str | None = option(

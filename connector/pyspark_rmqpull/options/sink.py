@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark_rmqpull.options.connection import ConnectionOptions
 from pyspark_rmqpull.options.cross_checks import SINK_CHECKS, refuse_server_choice
-from pyspark_rmqpull.options.declaration import find_given, list_options, read_values
+from pyspark_rmqpull.options.declaration import Mode, find_given, list_options, read_values
 from pyspark_rmqpull.options.sending import SendingOptions
 from rmqpull_client.connection import Connection
 
@@ -20,12 +20,12 @@ class SinkOptions(ConnectionOptions, SendingOptions):
     """Spark's own option, which only a stream has."""
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> SinkOptions:
+    def from_options(cls, options: Mapping[str, str], mode: Mode | None = None) -> SinkOptions:
         """Reads and checks an option map from Spark; its names are case-insensitive. Raises OptionError."""
-        given = find_given(OPTIONS, options)
+        given = find_given(OPTIONS, options, mode)
         refuse_server_choice(given)
         location = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
-        checked = cls(**read_values(OPTIONS, options), checkpoint_location=location)
+        checked = cls(**read_values(OPTIONS, options), checkpoint_location=location).choose_away_timeout(given)
         for refuse in SINK_CHECKS:
             refuse(given, checked)
         return checked

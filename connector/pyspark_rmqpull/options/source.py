@@ -31,7 +31,7 @@ class SourceOptions(
         given = find_given(OPTIONS, options, mode)
         refuse_server_choice(given)
         refuse_topic_choice(given)
-        checked = cls(**read_values(OPTIONS, options))
+        checked = cls(**read_values(OPTIONS, options)).choose_away_timeout(given)
         for refuse in SOURCE_CHECKS:
             refuse(given, checked)
         return checked

@@ -242,4 +242,5 @@ def _refuse_lost_plan(planned: Mapping[MessageQueue, int], ends: Mapping[Message
                 f"{until_offset - end} messages of queue {queue} are lost: the query planned to read it to offset "
                 f"{until_offset}, but it now ends at {end}. The topic was truncated or created again."
             )
-            refuse_loss(Loss(queue, end, until_offset, text))
+            resume = f"reads the queue to its end, offset {end}"
+            refuse_loss(Loss(queue, end, until_offset, text, resume))

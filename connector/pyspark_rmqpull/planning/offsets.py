@@ -107,11 +107,13 @@ def find_resume_offsets(
         known_end = max(offset, ends_seen.get(queue, offset))
         bounds = topic.queues.get(queue) if topic is not None else None
         if topic is not None and (text := _describe_recreation(queue.topic, topic, finished)):
-            on_loss(Loss(queue, offset, known_end, text))
+            resume = "continues with the earliest message of the new topic"
+            on_loss(Loss(queue, offset, known_end, text, resume))
             starts[queue] = bounds.min_offset if bounds is not None else 0
         elif bounds is None:
             text = f"Queue {queue} no longer exists: its messages from offset {offset} are lost."
-            on_loss(Loss(queue, offset, known_end, text))
+            resume = f"reads the other queues, and keeps offset {offset} in case this one comes back"
+            on_loss(Loss(queue, offset, known_end, text, resume))
         elif (loss := find_loss(queue, offset, bounds)) is not None:
             on_loss(loss)
             starts[queue] = bounds.clamp(offset)

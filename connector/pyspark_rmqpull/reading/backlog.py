@@ -21,6 +21,7 @@ from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, TopicBounds
 from rmqpull_client.offsets.stores import make_offset_look_up
 from rmqpull_client.transports.port import BrokerClient
+from rmqpull_client.transports.reached import expect_queues
 
 TOPIC_RETRY_INTERVAL_MS = 500
 """How often a query looks for a topic that does not exist yet."""
@@ -81,6 +82,9 @@ class TopicWatch:
         Raises DataLoss when the query cannot continue from there, OptionError for a topic or a starting offset that
         does not exist, and BrokerUnavailable.
         """
+        if self._is_first_look:
+            covers = self._options.selection.covers
+            expect_queues(self._options.connection, filter(covers, finished.offsets))
         named = self._add_query_id(finished)
         topics = self._find_topics(named)
         start = self._find_start(named, topics)
@@ -118,9 +122,9 @@ class TopicWatch:
         options, bounds = self._options, list_queues(topics)
         on_loss = refuse_loss if self._losses is None else self._losses.report
         if finished.is_initial and self._is_first_look:
-            group_offsets = make_offset_look_up(options.group, self._client())
+            look_up = make_offset_look_up(options.group, self._client(), options.pull_group)
             now_ms = int(time.time() * 1000)
-            starts = options.make_start_rules(Mode.STREAM).resolve(bounds, group_offsets, now_ms, on_loss)
+            starts = options.make_start_rules(Mode.STREAM).resolve(bounds, look_up, now_ms, on_loss)
         else:
             starts = find_resume_offsets(self._drop_unselected(finished), topics, self._ends_seen, on_loss)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}

@@ -62,9 +62,9 @@ class RmqpullBatchReader(DataSourceReader):
     ) -> list[QueueRange]:
         options, bounds = self._options, list_queues(topics)
         on_loss = refuse_loss if query_id is None else LossReport(lambda: client, query_id).report
-        group_offsets = make_offset_look_up(options.group, client)
-        starts = options.make_start_rules(Mode.BATCH).resolve(bounds, group_offsets, int(time.time() * 1000), on_loss)
-        ends = resolve_ends(options.ends, bounds, client)
+        look_up = make_offset_look_up(options.group, client, options.pull_group)
+        starts = options.make_start_rules(Mode.BATCH).resolve(bounds, look_up, int(time.time() * 1000), on_loss)
+        ends = resolve_ends(options.ends, bounds, look_up)
         refuse_start_offset_after_end(starts, ends)
         self._check_filter(client, starts)
         return [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]

@@ -20,6 +20,7 @@ from rmqpull_client.loss import Loss, refuse_loss
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
+from rmqpull_client.transports.reached import Reached, list_reached, take_over_reached
 
 _logger = logging.getLogger(__name__)
 
@@ -29,12 +30,14 @@ class QueueRangesPartition(InputPartition):
     """All that a task gets from the driver.
 
     ``creation_ids`` are those of the topics for which the driver planned the ranges. ``query_id`` is the id under which
-    the task reports losses, or None when a loss ends the query.
+    the task reports losses, or None when a loss ends the query. ``reached`` is what the driver has reached: the task
+    waits for it when it is away, also in a process that has just been started.
     """
 
     ranges: tuple[QueueRange, ...]
     creation_ids: dict[str, str] = field(default_factory=dict)
     query_id: str | None = None
+    reached: Reached = field(default_factory=Reached)
 
 
 def make_partitions(
@@ -52,7 +55,15 @@ def make_partitions(
     if options.max_bytes_per_partition is not None:
         whole = _try_to_split_by_bytes(whole, options.max_bytes_per_partition, client)
     parts = split_partitions(whole, options.min_partitions, options.max_records_per_partition)
-    return [QueueRangesPartition(part, dict(creation_ids), query_id) for part in parts]
+    return [
+        QueueRangesPartition(
+            part,
+            dict(creation_ids),
+            query_id,
+            list_reached(options.connection, {entry.queue.topic for entry in part}),
+        )
+        for part in parts
+    ]
 
 
 def _try_to_split_by_bytes(
@@ -77,6 +88,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Reads the messages of a partition's ranges, batch by batch. Raises RmqpullError."""
     prepare_worker()
+    take_over_reached(options.connection, partition.reached)
     client = connect(options.connection, options.flow)
     row_columns = RowColumns(schema, options.bodies)
     pulled = client.read(
@@ -107,7 +119,7 @@ class LossReport:
         if self._reported.get(loss.queue) == loss:
             return
         self._reported[loss.queue] = loss
-        _logger.warning("%s The query continues, because failOnDataLoss is false.", loss.text)
+        _logger.warning("%s Because failOnDataLoss is false, the query %s.", loss.text, loss.resume)
         if loss.from_offset == loss.until_offset:
             return
         try:

@@ -50,8 +50,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _client(self, request_timeout_ms: int | None = None) -> BrokerClient:
         options = self._options
-        timeout_ms = options.request_timeout_ms if request_timeout_ms is None else request_timeout_ms
-        return connect(replace(options.connection, request_timeout_ms=timeout_ms), options.flow)
+        connection = options.connection
+        if request_timeout_ms is not None:  # also for servers that are away
+            connection = replace(connection, request_timeout_ms=request_timeout_ms, server_away_timeout_ms=0)
+        return connect(connection, options.flow)
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch. It names no queue, because Spark would not keep it (rules 7.1)."""

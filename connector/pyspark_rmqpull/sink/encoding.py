@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_rmqpull.options.sending import EXPLICIT
+from pyspark_rmqpull.options.sending import DROP, EXPLICIT
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.repeats import ID_PROPERTIES
 from pyspark_rmqpull.sink.topic_parts import PartedRows, TopicRows, sort_by_topic
+from pyspark_rmqpull.sink.uncarried_properties import DroppedProperties, find_rows_with_uncarried
+from rmqpull_client.transports.property_rules import PropertyRules
 from rmqpull_proto import columns as wire
 
 _ZLIB_LEVEL = 5  # RocketMQ's
@@ -23,29 +25,32 @@ _CODECS: Mapping[str, Callable[[bytes], bytes]] = {
     "ZSTD": lambda body: pa.compress(body, "zstd", asbytes=True),
 }
 
+_IDS = pa.array(sorted(ID_PROPERTIES))
 _TEXTS = ("tags", "keys", "properties", "messageGroup", "brokerName", "topic")
 
 
 class RowEncoder:
-    """Turns batches into messages, as the options say.
+    """Turns batches into messages, as the options and the server's ``property_rules`` say.
 
     ``is_delayed`` says whether a topic takes delivery times. For other topics they are ignored, because all rows of the
     source have that column.
     """
 
-    def __init__(self, options: SinkOptions, is_delayed: Callable[[str], bool]) -> None:
+    def __init__(self, options: SinkOptions, is_delayed: Callable[[str], bool], property_rules: PropertyRules) -> None:
         self._options = options
         self._is_delayed = is_delayed
+        self._property_rules = property_rules
+        self.dropped = DroppedProperties(property_rules)
 
     def encode(self, batch: pa.RecordBatch) -> tuple[PartedRows, list[InvalidRow]]:
         """Returns the messages, sorted by topic, and the rows that cannot be messages."""
         batch, invalid = self._take_out_broken_text(batch)
         rows, topics = self._make_columns(batch), self._get_topics(batch)
         is_valid = pa.repeat(True, batch.num_rows)
-        for is_invalid, reason in self._find_invalid(rows, topics):
+        for is_invalid, explain in self._find_invalid(rows, topics):
             first_reason = pc.and_(is_valid, is_invalid)
             invalid += [
-                InvalidRow(TopicRows(topics[index].as_py() or "", rows.slice(index, 1)), reason)
+                InvalidRow(TopicRows(topics[index].as_py() or "", rows.slice(index, 1)), explain(index))
                 for index in pc.indices_nonzero(first_reason).to_pylist()
             ]
             is_valid = pc.and_not(is_valid, is_invalid)
@@ -89,21 +94,22 @@ class RowEncoder:
             arrays["keys"] = _make_keys(batch.column("keys"))
         if "properties" in arrays:
             arrays["properties"] = _remove_ids(arrays["properties"])
+            if self._options.invalid_properties == DROP:
+                arrays["properties"] = self.dropped.drop(arrays["properties"])
         return pa.RecordBatch.from_pydict(arrays)
 
-    def _find_invalid(self, rows: pa.RecordBatch, topics: pa.Array) -> Iterator[tuple[pa.Array, str]]:
-        """For each reason, which rows are invalid."""
+    def _find_invalid(self, rows: pa.RecordBatch, topics: pa.Array) -> Iterator[tuple[pa.Array, Callable[[int], str]]]:
+        """For each reason, which rows are invalid, and the reason by the row's index."""
         body, limit = rows.column("body"), self._options.max_message_size
         lengths = pc.fill_null(pc.binary_length(body), 0)
-        yield body.is_null(), "its body is null"
-        yield pc.equal(lengths, 0), "its body is empty"
-        yield pc.greater(lengths, limit), f"its body has more than maxMessageSize={limit} bytes"
-        yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), "its topic is null"
+        yield body.is_null(), lambda _: "its body is null"
+        yield pc.equal(lengths, 0), lambda _: "its body is empty"
+        yield pc.greater(lengths, limit), lambda _: f"its body has more than maxMessageSize={limit} bytes"
+        yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), lambda _: "its topic is null"
         if "keys" in rows.schema.names and rows.column("keys").flatten().null_count:
-            yield _match(rows.column("keys"), lambda keys: None in keys), "one of its keys is null"
-        if "properties" in rows.schema.names and rows.column("properties").items.null_count:
-            has_null = _match(rows.column("properties"), lambda entries: None in dict(entries).values())
-            yield has_null, "one of its properties is null"
+            yield _match(rows.column("keys"), lambda keys: None in keys), lambda _: "one of its keys is null"
+        if "properties" in rows.schema.names and self._options.invalid_properties != DROP:
+            yield from find_rows_with_uncarried(rows.column("properties"), self._property_rules)
 
     def _finish(self, parted: PartedRows) -> PartedRows:
         rows = parted.rows
@@ -129,10 +135,9 @@ def _make_keys(keys: pa.Array) -> pa.Array:
 
 def _remove_ids(properties: pa.MapArray) -> pa.Array:
     """Removes the ids of an earlier write, which rows of the source may have. This write adds its own."""
-    if not pc.any(pc.is_in(properties.keys, value_set=pa.array(sorted(ID_PROPERTIES)))).as_py():
-        return properties
-    others = [row and [entry for entry in row if entry[0] not in ID_PROPERTIES] for row in properties.to_pylist()]
-    return pa.array(others, wire.PROPERTIES)
+    names, _, _ = wire.list_entries(properties)
+    is_id = pc.is_in(names, value_set=_IDS)
+    return wire.keep_entries(properties, pc.invert(is_id)) if pc.any(is_id).as_py() else properties
 
 
 def _match(column: pa.Array, matches: Callable[[Any], bool]) -> pa.Array:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import replace
 
 from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN
 from pyspark_rmqpull.options.sink import SinkOptions
-from rmqpull_client.errors import OptionError, RequestRefused, TopicNotFound
+from pyspark_rmqpull.shared_memory import RouteFiles
+from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, TopicNotFound
+from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import Producer
+from rmqpull_client.transports.reached import list_reached, take_over_reached
+
+PLANNING_MOST_MS = 5_000
+"""How long a stream waits for a server that is away while it plans a write. Spark cannot end a process that plans, so
+``query.stop()`` waits for it. Tasks it can end, so they wait for the rest of the time."""
+_logger = logging.getLogger(__name__)
 
 
 class Targets:
@@ -72,6 +81,32 @@ def check_targets(producer: Producer, options: SinkOptions, columns: Collection[
             "deadLetterTopic."
         )
     return replace(options, delivery=choose_delivery(producer, options))
+
+
+def check_stream_targets(options: SinkOptions, columns: Collection[str]) -> SinkOptions:
+    """Checks the server and the topics of a micro-batch, as :func:`check_targets` does.
+
+    While a server is away that has answered before, nothing is checked: the tasks check it when it is back. The routes
+    of topics that an earlier process knew are known here, too: a name server that was started again may lack them.
+    """
+    whole, files = options.connection, RouteFiles()
+    topics = [topic for topic in (options.topic, options.dead_letter_topic) if topic]
+    if not list_reached(whole, ()).addresses:
+        checked = check_targets(get_producer(whole, options.producer_group), options, columns)
+        files.keep(whole, topics)
+        return checked
+    short = replace(whole, request_timeout_ms=min(PLANNING_MOST_MS, whole.request_timeout_ms), server_away_timeout_ms=0)
+    recalled = files.recall(whole, topics)
+    take_over_reached(short, recalled)
+    try:
+        checked = check_targets(get_producer(short, options.producer_group), options, columns)
+    except BrokerUnavailable as error:
+        _logger.info("The tasks check the server and the topics, because the server is away now: %s", error)
+        take_over_reached(whole, recalled)
+        return options
+    take_over_reached(whole, list_reached(short, topics))
+    files.keep(short, topics)
+    return checked
 
 
 def choose_delivery(producer: Producer, options: SinkOptions) -> str:

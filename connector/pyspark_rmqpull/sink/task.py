@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, choose_delivery, refuse_unsupported
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.transports.port import Producer, TransactionId
+from rmqpull_client.transports.reached import Reached, list_reached
 
 if TYPE_CHECKING:
     from pyspark_rmqpull.sink.row_digest import RowDigest
@@ -35,6 +36,10 @@ class TaskCommit(WriterCommitMessage):
     invalid_count: int
     written: WrittenRows | None = None
     """Only for a task of a micro-batch that is staged."""
+    dropped_count: int = 0
+    """The properties that the task has dropped: option ``invalidProperties``."""
+    reached: Reached = field(default_factory=Reached)
+    """What the task has reached: the commit waits for it when it is away."""
 
 
 class SinkTask:
@@ -46,7 +51,7 @@ class SinkTask:
         self._options = options
         self._transaction = transaction
         self._targets = Targets(producer)
-        self._encoder = RowEncoder(options, self._targets.takes_delivery_times)
+        self._encoder = RowEncoder(options, self._targets.takes_delivery_times, producer.abilities.property_rules)
         self._invalid_rows = InvalidRows(options)
         self._digest: RowDigest | None = None
         self._delivery = self._make_delivery(producer, partition_id, stage_id)
@@ -85,8 +90,11 @@ class SinkTask:
         finally:
             self._delivery.close()
         self._invalid_rows.log_count()
+        self._encoder.dropped.log_count()
         written = None if self._digest is None else self._digest.rows
-        return TaskCommit(self._transaction, *delivered, self._row_count, self._invalid_rows.count, written)
+        counts = (self._row_count, self._invalid_rows.count)
+        reached = list_reached(self._options.connection, ())
+        return TaskCommit(self._transaction, *delivered, *counts, written, self._encoder.dropped.count, reached)
 
     def _send(self, rows: PartedRows) -> None:
         for topic, _ in rows.parts:

@@ -11,13 +11,14 @@ import importlib.util
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyspark_rmqpull.errors import CheckpointConflict
-from pyspark_rmqpull.options.sending import EXACTLY_ONCE
+from pyspark_rmqpull.options.sending import EXACTLY_ONCE, SKIP
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import make_record, read_plan, read_query_id
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
@@ -25,6 +26,7 @@ from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError, TransactionTaken
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import CommitRecord, CommitResponse, TransactionId
+from rmqpull_client.transports.reached import Reached, list_reached, take_over_reached
 
 _logger = logging.getLogger(__name__)
 
@@ -34,18 +36,20 @@ class RmqpullBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
+        self._reached = _list_reached(options)
         self._transaction = TransactionId(f"{options.producer_group}/{uuid.uuid4().hex}", None)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Delivers the rows of one task. Raises RmqpullError."""
-        return _write_rows(self._options, self._transaction, iterator)
+        return _write_rows(self._options, self._reached, self._transaction, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Makes all rows readable, and returns when they are. Raises RmqpullError."""
         tasks = _list_tasks(messages)
+        _take_over_reached(self._options, tasks)
         if stages := _list_stages(tasks):
-            _commit_stages(self._options, self._transaction, stages)
-        _log_invalid_rows(self._options, tasks)
+            _commit_stages(self._options, self._transaction, stages, _count_staged_rows(self._options, tasks))
+        _log_invalid(self._options, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Drops everything that was staged. If the broker cannot be reached, it expires."""
@@ -63,6 +67,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
                 "rmqpull[spark], or set delivery to at-least-once."
             )
         self._options = options
+        self._reached = _list_reached(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Delivers the rows of one task. Raises RmqpullError."""
@@ -74,7 +79,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         assert batch_id is not None, "Spark sets the micro-batch in its tasks"
         transaction = self._make_transaction(query_id, int(batch_id))
         try:
-            return _write_rows(self._options, transaction, iterator)
+            return _write_rows(self._options, self._reached, transaction, iterator)
         except RequestRefused as error:
             raise _explain_refusal(transaction, error) from None
 
@@ -85,16 +90,21 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         RmqpullError.
         """
         tasks = _list_tasks(messages)
+        _take_over_reached(self._options, tasks)
         transaction = tasks[0].transaction if tasks else self._find_transaction(batchId)
         stages = _list_stages(tasks)
         if transaction is not None and (stages or not tasks):
             self._commit(transaction, batchId, tasks, stages)
-        _log_invalid_rows(self._options, tasks)
+        _log_invalid(self._options, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Drops what was staged, if any task has finished. Spark also calls it after ``commit`` has failed."""
-        for transaction in {task.transaction for task in _list_tasks(messages)}:
-            _drop_stages(self._options, transaction)
+        """Drops what was staged. Spark also calls it after ``commit`` has failed.
+
+        Where no task has finished and the checkpoint cannot be read, the stages expire.
+        """
+        found = next((task.transaction for task in _list_tasks(messages)), None) or self._find_transaction(batchId)
+        if found is not None:
+            _drop_stages(self._options, found)
 
     def _make_transaction(self, query_id: str, batch_id: int) -> TransactionId:
         return TransactionId(f"{self._options.producer_group}/{query_id}", batch_id)
@@ -121,7 +131,9 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         plan = read_plan(self._options.checkpoint_location, query_id, batch_id)
         record = make_record([task.written for task in tasks if task.written is not None], plan)
         try:
-            response = _commit_stages(self._options, transaction, stages, record)
+            response = _commit_stages(
+                self._options, transaction, stages, _count_staged_rows(self._options, tasks), record
+            )
         except RequestRefused as error:
             raise _explain_refusal(transaction, error) from None
         if response.was_committed and not response.was_compared:
@@ -134,8 +146,20 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
             )
 
 
-def _write_rows(options: SinkOptions, transaction: TransactionId, rows: Iterator[pa.RecordBatch]) -> TaskCommit:
+def _list_reached(options: SinkOptions) -> Reached:
+    return list_reached(options.connection, [topic for topic in (options.topic, options.dead_letter_topic) if topic])
+
+
+def _take_over_reached(options: SinkOptions, tasks: Sequence[TaskCommit]) -> None:
+    for task in tasks:
+        take_over_reached(options.connection, task.reached)
+
+
+def _write_rows(
+    options: SinkOptions, reached: Reached, transaction: TransactionId, rows: Iterator[pa.RecordBatch]
+) -> TaskCommit:
     prepare_worker()
+    take_over_reached(options.connection, reached)
     context = _get_context()
     stage_id = f"{context.partitionId()}-{context.attemptNumber()}-{uuid.uuid4().hex}"
     producer = get_producer(options.connection, options.producer_group)
@@ -150,25 +174,43 @@ def _list_stages(tasks: Sequence[TaskCommit]) -> list[tuple[str, int]]:
     return [(task.stage_id, task.call_count) for task in tasks if task.stage_id is not None]
 
 
+def _count_staged_rows(options: SinkOptions, tasks: Sequence[TaskCommit]) -> int:
+    """How many rows the tasks must have staged: a dead letter takes the place of its row, a skipped row has none."""
+    skipped = sum(task.invalid_count for task in tasks) if options.on_invalid_row == SKIP else 0
+    return sum(task.row_count for task in tasks) - skipped
+
+
 def _commit_stages(
     options: SinkOptions,
     transaction: TransactionId,
     stages: Sequence[tuple[str, int]],
+    row_count: int,
     record: CommitRecord | None = None,
 ) -> CommitResponse:
     producer = get_producer(options.connection, options.producer_group)
     try:
-        return producer.commit_stages(transaction, stages, options.transaction_timeout_ms, record)
+        return producer.commit_stages(transaction, stages, options.transaction_timeout_ms, record, row_count)
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
             f"{error} It is unknown whether the rows were committed. Start a stream again with the same checkpoint: "
             "the broker recognizes a micro-batch that it has committed. Before you run a batch write again, check the "
             "topic."
         ) from None
+    except RequestRefused as error:
+        if error.code != "PRECONDITION_FAILED":
+            raise
+        raise RequestRefused(
+            error.code,
+            f"{str(error).rstrip('.')}. Nothing of this write is readable. Start a stream again with the same "
+            "checkpoint, or run a batch write again: all rows are then staged again. Staged rows are lost when the "
+            "broker is restored from a backup, when their topic is deleted, and when no task has run for "
+            f"transactionTimeoutMs ({options.transaction_timeout_ms} ms).",
+        ) from None
 
 
 def _drop_stages(options: SinkOptions, transaction: TransactionId) -> None:
-    producer = get_producer(options.connection, options.producer_group)
+    # Nobody waits longer for it: what is not dropped expires.
+    producer = get_producer(replace(options.connection, server_away_timeout_ms=0), options.producer_group)
     try:
         if producer.abilities.no_stages is None:
             producer.drop_stages(transaction)
@@ -201,12 +243,14 @@ def _explain_refusal(transaction: TransactionId, error: RequestRefused) -> Rmqpu
     )
 
 
-def _log_invalid_rows(options: SinkOptions, tasks: Sequence[TaskCommit]) -> None:
+def _log_invalid(options: SinkOptions, tasks: Sequence[TaskCommit]) -> None:
     if invalid_count := sum(task.invalid_count for task in tasks):
         row_count = sum(task.row_count for task in tasks)
         _logger.warning(
             "%d of %d rows were invalid (onInvalidRow=%s)", invalid_count, row_count, options.on_invalid_row
         )
+    if dropped_count := sum(task.dropped_count for task in tasks):
+        _logger.warning("%d properties were dropped (invalidProperties=%s)", dropped_count, options.invalid_properties)
 
 
 def _get_context() -> TaskContext:

@@ -55,20 +55,23 @@ class RemoteBrokerOffsetStore:
         return self._client(timeout_ms).set_consumer_offsets(self._group, offsets)
 
 
-class _BroadcastingLookUp:
-    """Finds offsets by time on the broker, and consumer offsets in the local file."""
+class _LookUp:
+    """Finds offsets by time on the broker, and consumer offsets there or in the local file, if there is one."""
 
-    def __init__(self, client: BrokerClient, store: LocalFileOffsetStore) -> None:
+    def __init__(self, client: BrokerClient, pull_group: str, store: LocalFileOffsetStore | None) -> None:
         self._client = client
+        self._pull_group = pull_group
         self._store = store
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """See :class:`OffsetLookUp`."""
-        return self._client.find_offsets_at(timestamps_ms)
+        return self._client.find_offsets_at(timestamps_ms, self._pull_group)
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """See :class:`OffsetLookUp`."""
-        return self._store.get_offsets(queues)
+        if self._store is not None:
+            return self._store.get_offsets(queues)
+        return self._client.get_consumer_offsets(group, queues)
 
 
 def make_offset_store(group: ConsumerGroup, client: Callable[[int], BrokerClient]) -> OffsetStore:
@@ -78,11 +81,14 @@ def make_offset_store(group: ConsumerGroup, client: Callable[[int], BrokerClient
     return RemoteBrokerOffsetStore(client, group.name)
 
 
-def make_offset_look_up(group: ConsumerGroup | None, client: BrokerClient) -> OffsetLookUp:
-    """Returns what finds the offsets at which a reader of the group starts."""
+def make_offset_look_up(group: ConsumerGroup | None, client: BrokerClient, pull_group: str) -> OffsetLookUp:
+    """Returns what finds the offsets at which a reader of the group starts, and ends.
+
+    ``pull_group`` is the group that the reader's pulls name: it may pull, and another one may not.
+    """
     if group is None or group.message_model != BROADCASTING:
-        return client
-    return _BroadcastingLookUp(client, _make_local_store(group))
+        return _LookUp(client, pull_group, None)
+    return _LookUp(client, pull_group, _make_local_store(group))
 
 
 def _make_local_store(group: ConsumerGroup) -> LocalFileOffsetStore:

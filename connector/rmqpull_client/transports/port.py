@@ -16,7 +16,12 @@ from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, Part, 
 if TYPE_CHECKING:  # Spark imports this module, through planning, when it looks up data sources
     import pyarrow as pa
 
+    from rmqpull_client.transports.property_rules import PropertyRules
+
 NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
+TOOLS_GROUP = "TOOLS_CONSUMER"
+"""A group that every broker has, for RocketMQ's own tools. Brokers of 4.x that check access keys let only those use it
+who have the right to."""
 _logger = logging.getLogger(__name__)
 
 
@@ -65,6 +70,11 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
     @property
     def endpoints(self) -> str:
         """The endpoints of the connection, for messages to people."""
+
+    def find_offsets_at(
+        self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP
+    ) -> dict[MessageQueue, int]:
+        """See :class:`OffsetLookUp`. Where messages must be looked at to find them, ``group`` pulls these."""
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """Returns the queues of each topic with their bounds. Topics that do not exist are left out.
@@ -204,6 +214,8 @@ class Abilities(NamedTuple):
     create_topic: str
     allow_writes: str
     compress_types: frozenset[str]
+    property_rules: PropertyRules
+    """Which properties of a message the server cannot carry."""
     topics_per_call_max: int = 1
     """How many topics one call in columns may be for."""
     keeps_order: bool = False
@@ -255,8 +267,11 @@ class Producer(Protocol):
         staged: Sequence[tuple[str, int]],
         patience_ms: int = 0,
         record: CommitRecord | None = None,
+        row_count: int | None = None,
     ) -> CommitResponse:
         """Commits stages, each with its number of calls, and returns when all rows are readable.
+
+        ``row_count`` is the number of rows that the tasks have staged; a server that has another number refuses.
 
         If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
         ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.

@@ -20,6 +20,7 @@ from processes.grpc_clients.python.messages import (
 )
 
 _VIEWS_MAX = 20_000
+_HELD_MAX_S = 600
 _SETTINGS_WITHIN_S = 10
 
 
@@ -119,7 +120,8 @@ class _FailingListener(MessageListener):  # type: ignore[misc]  # the library ha
 
     def consume(self, message: Any) -> Any:
         self._tell(write_message(message))
-        self._held.wait()
+        if not self._held.wait(_HELD_MAX_S):
+            return ConsumeResult.FAILURE
         message_id = message.message_id
         if self._fail < 0 or self._failed[message_id] < self._fail:
             self._failed[message_id] += 1

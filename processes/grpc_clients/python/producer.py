@@ -11,6 +11,7 @@ from rocketmq import Producer, TransactionChecker, TransactionResolution
 from processes.grpc_clients.python.messages import Request, Unsupported, build_message, configure
 
 _IN_FLIGHT_MAX = 32
+_SENT_WITHIN_S = 120
 _RESOLUTIONS = {
     "COMMIT": TransactionResolution.COMMIT,
     "ROLLBACK": TransactionResolution.ROLLBACK,
@@ -78,9 +79,9 @@ class ProducerClient:
         in_flight: deque[Future[Any]] = deque()
         for body in bodies:
             if len(in_flight) == _IN_FLIGHT_MAX:
-                receipts.append(_write(in_flight.popleft().result()))
+                receipts.append(_write(in_flight.popleft().result(_SENT_WITHIN_S)))
             in_flight.append(self._producer.send_async(build_message(request, body)))
-        return receipts + [_write(one.result()) for one in in_flight]
+        return receipts + [_write(one.result(_SENT_WITHIN_S)) for one in in_flight]
 
 
 def _write(receipt: Any) -> dict[str, Any]:

@@ -5,12 +5,18 @@ Apache's classes take standard JSON for all of them but one: a table whose keys 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.json_dialect import read_json, write_json
+from rmqpull_proto.remoting.json_dialect import read_json
+from rmqpull_proto.remoting.json_parts import Parts, write_entry, write_table
+from rmqpull_proto.remoting.json_values import REQUEST_VALUES_MAX
+
+SETTINGS_MAX = 1_000
+"""Topics or groups in one request that changes them: other requests wait for it."""
 
 _S = TypeVar("_S", bound="Settings")
 _KINDS = {"str": str, "int": int, "bool": bool, "Mapping[str, str]": dict, "Mapping[str, Any]": dict}
@@ -22,7 +28,13 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as a JSON object."""
-        return {_camel_case(each.name): getattr(self, each.name) for each in fields(self)}
+        return {written: getattr(self, name) for name, written in self._list_names()}
+
+    @classmethod
+    @functools.cache
+    def _list_names(cls) -> Sequence[tuple[str, str]]:
+        """Returns the names of the fields, and those that they have in JSON."""
+        return [(each.name, _camel_case(each.name)) for each in fields(cls)]
 
     @classmethod
     def from_json(cls: type[_S], value: Any) -> _S:
@@ -88,46 +100,31 @@ class Connection(Settings):
 
 def read_settings(body: bytes | memoryview, kind: type[_S], name: str = "") -> list[_S]:
     """Reads one object of settings, or the list that stands under ``name``. Raises ``WireError``."""
-    value = read_json(body)
+    value = read_json(body, values_max=REQUEST_VALUES_MAX)
     if not name:
         return [kind.from_json(value)]
     listed = value.get(name) if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise WireError(f"{name} is {_show(listed)}, expected a list")
+    if len(listed) > SETTINGS_MAX:
+        raise WireError(f"{name} has {len(listed)} entries, expected at most {SETTINGS_MAX}; send several requests")
     return [kind.from_json(each) for each in listed]
 
 
-def write_settings_table(name: str, settings: Mapping[str, Settings], **others: Any) -> bytes:
-    """Writes the settings of all topics or groups, as tables of a broker have them."""
-    table = {key: value.to_json() for key, value in settings.items()}
-    return write_json({"dataVersion": DATA_VERSION, name: table, **others})
+def write_settings_table(name: str, settings: Iterable[tuple[str, Settings]], **others: Any) -> Parts:
+    """Writes the settings of all topics or groups, as tables of a broker have them, an entry at a time."""
+    entries = (write_entry(key, value.to_json()) for key, value in settings)
+    return write_table(name, entries, {"dataVersion": DATA_VERSION, **others})
 
 
 DATA_VERSION: Mapping[str, int] = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 """Slaves compare versions of tables. There are none, so the version stays the same."""
 
-QueueEntry = tuple[str, str, int, Mapping[str, Any]]
-"""Topic, broker name and queue id of a queue, and what is told of it."""
 
-
-def write_queue_table(name: str, entries: Iterable[QueueEntry], others: Mapping[str, Any]) -> bytes:
-    """Writes an object whose field ``name`` is a table by queue, in fastjson's form: its keys are objects."""
-    table = b",".join(
-        write_json({"brokerName": broker_name, "queueId": queue_id, "topic": topic}) + b":" + write_json(value)
-        for topic, broker_name, queue_id, value in entries
-    )
-    return _append_field(write_json(others), name, b"{" + table + b"}")
-
-
-def write_consume_stats_list(groups: Mapping[str, Sequence[bytes]], others: Mapping[str, Any]) -> bytes:
-    """Writes the progress of all groups: for each group a list of what :func:`write_queue_table` has written."""
-    listed = b",".join(b"{" + write_json(group) + b":[" + b",".join(tables) + b"]}" for group, tables in groups.items())
-    return _append_field(write_json(others), "consumeStatsList", b"[" + listed + b"]")
-
-
-def _append_field(written: bytes, name: str, value: bytes) -> bytes:
-    comma = b"" if written == b"{}" else b","
-    return written[:-1] + comma + write_json(name) + b":" + value + b"}"
+def write_queue_entry(queue: tuple[str, str, int], value: Mapping[str, Any]) -> tuple[bytes]:
+    """Writes what is told of a queue (topic, broker name, queue id), for a table whose keys are queues."""
+    topic, broker_name, queue_id = queue
+    return write_entry({"brokerName": broker_name, "queueId": queue_id, "topic": topic}, value)
 
 
 def read_property_lines(body: bytes | memoryview) -> dict[str, str]:

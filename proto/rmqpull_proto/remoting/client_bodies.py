@@ -11,7 +11,14 @@ from typing import Any
 
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
-from rmqpull_proto.remoting.json_values import as_object, read_enum, read_object, read_objects, read_value
+from rmqpull_proto.remoting.json_values import (
+    REQUEST_VALUES_MAX,
+    as_object,
+    read_enum,
+    read_object,
+    read_objects,
+    read_value,
+)
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
@@ -59,7 +66,7 @@ class HeartbeatData:
     @classmethod
     def decode(cls, body: bytes | memoryview) -> HeartbeatData:
         """Reads the body of a request. Raises ``WireError``."""
-        data = read_object(body, "heartbeat")
+        data = read_object(body, "heartbeat", values_max=REQUEST_VALUES_MAX)
         if data.get("consumerDataSet", ()) is None:  # Java's code reads it, but one that is missing is empty
             raise WireError("consumerDataSet of the heartbeat is null, expected objects")
         return cls(
@@ -128,7 +135,7 @@ def decode_client_check(body: bytes | memoryview) -> Subscription | None:
     """Reads the subscription of CHECK_CLIENT_CONFIG; None if there is none. Raises ``WireError``."""
     if not body:
         return None
-    whole = read_json(body)
+    whole = read_json(body, values_max=REQUEST_VALUES_MAX)
     if whole is None or whole == []:  # fastjson reads both as no object
         return None
     data = read_value(as_object(whole, "client"), "subscriptionData", dict, None)

@@ -10,6 +10,8 @@ VERSION = 479
 """The version that a command of ours names: 5.3.3. From 401 on, name servers answer with standard JSON (rules 4.3)."""
 V5_3_1 = 475
 """Up to this version, clients do not know GO_AWAY (rules 4.12)."""
+V4_5_0 = 313
+"""Up to this version, Java's clients use the VIP channel unless they are told not to (rules 4.12)."""
 V4_9_3 = 399
 """Up to this version, clients leave a field out of their signatures (rules 4.11)."""
 

@@ -14,6 +14,13 @@ from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX, HEADER_BYTES_MAX, PRE
 from rmqpull_proto.remoting.frames import WireError as WireError
 from rmqpull_proto.remoting.json_dialect import read_json
 
+REQUEST_HEADER_BYTES_MAX = 131_072
+"""The largest header that a server reads. Java's clients send the properties of a message in it, with 32,767 bytes at
+most (rules 3.10.1), where a JSON header has six bytes for each of the separators."""
+_FIELDS_MAX = 4_096
+"""Fields of such a header. Requests of Java's clients have some twenty."""
+_HEADER_VALUES_MAX = 32_768
+
 _RESPONSE = 1
 ONEWAY = 2
 """The bit in the flag of a request whose sender expects no response."""
@@ -151,11 +158,12 @@ def _name_language(language: int) -> str:
         return LanguageCode.OTHER.name
 
 
-def decode_command(frame: bytes | memoryview) -> RemotingCommand:
+def decode_command(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX) -> RemotingCommand:
     """Reads a command from a frame without its length.
 
     Unknown names in the header are ignored. Fields that are null, and empty ones of a binary header, are left out
-    (rules 4.2.1). Raises ``WireError``.
+    (rules 4.2.1). A server gives ``header_bytes_max``. Above it nothing is read; below it, the header's fields have a
+    limit, too. Raises ``WireError``.
     """
     view = memoryview(frame)
     if len(view) < PREFIX_BYTES:
@@ -166,16 +174,19 @@ def decode_command(frame: bytes | memoryview) -> RemotingCommand:
         raise WireError(
             f"a frame names a header of {header_end - PREFIX_BYTES} bytes, but only {len(view) - PREFIX_BYTES} follow"
         )
+    if header_end - PREFIX_BYTES > header_bytes_max:
+        raise WireError(f"a header has {header_end - PREFIX_BYTES} bytes, expected at most {header_bytes_max}")
+    is_limited = header_bytes_max < HEADER_BYTES_MAX
     header, body = bytes(view[PREFIX_BYTES:header_end]), view[header_end:]
     serialization = mark >> 24
     if serialization == Serialization.BINARY:
-        return _decode_binary(header, body)
+        return _decode_binary(header, body, is_limited=is_limited)
     if serialization == Serialization.JSON:
-        return _decode_json(header, body)
+        return _decode_json(header, body, _HEADER_VALUES_MAX if is_limited else None)
     raise WireError(f"a frame names serialization {serialization}, expected 0 (JSON) or 1 (binary)")
 
 
-def _decode_binary(header: bytes, body: memoryview) -> RemotingCommand:
+def _decode_binary(header: bytes, body: memoryview, *, is_limited: bool) -> RemotingCommand:
     try:
         code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(header)
         at = _FIXED.size + remark_bytes
@@ -187,15 +198,17 @@ def _decode_binary(header: bytes, body: memoryview) -> RemotingCommand:
     end = at + entries_bytes
     if end > len(header):
         raise WireError(f"a binary header of {len(header)} bytes names {entries_bytes} bytes of fields at byte {at}")
-    fields = _decode_entries(header, at, end)
+    fields = _decode_entries(header, at, end, _FIELDS_MAX if is_limited else len(header))
     return RemotingCommand(code, fields, body, opaque, flag, remark, language, version, Serialization.BINARY)
 
 
-def _decode_entries(header: bytes, at: int, end: int) -> dict[str, str]:
+def _decode_entries(header: bytes, at: int, end: int, fields_max: int) -> dict[str, str]:
     """Reads the fields in ``header[at:end]``. Each takes at least 6 bytes, so the loop ends."""
     fields: dict[str, str] = {}
     read_key_length, read_length = _KEY_LENGTH.unpack_from, _INT.unpack_from
-    while at < end:
+    for _ in range(fields_max):
+        if at >= end:
+            return fields
         try:
             key_end = at + 2 + read_key_length(header, at)[0]
             value_start = key_end + 4
@@ -210,17 +223,21 @@ def _decode_entries(header: bytes, at: int, end: int) -> dict[str, str]:
                 errors="replace"
             )
         at = value_end
+    if at < end:
+        raise WireError(f"a binary header has more than {fields_max} fields")
     return fields
 
 
-def _decode_json(header: bytes, body: memoryview) -> RemotingCommand:
-    read = read_json(header)
+def _decode_json(header: bytes, body: memoryview, values_max: int | None) -> RemotingCommand:
+    read = read_json(header, values_max=values_max)
     if not isinstance(read, dict):
         raise WireError(f"a JSON header is no object; it begins with {header[:40]!r}")
     fields = read.get("extFields") or {}
     remark = read.get("remark")
     if not isinstance(fields, dict) or not isinstance(remark, (str, type(None))):
         raise WireError("extFields is no object, or remark no text, in a JSON header")
+    if values_max is not None and len(fields) > _FIELDS_MAX:
+        raise WireError(f"a JSON header has {len(fields)} fields, expected at most {_FIELDS_MAX}")
     return RemotingCommand(
         code=_read_number(read, "code"),
         fields={

@@ -9,12 +9,15 @@ from typing import Any
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json
 
+REQUEST_VALUES_MAX = 131_072
+"""Values in the JSON body of a request. A heartbeat of 5,000 subscriptions has half of them."""
+
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-def read_object(body: bytes | memoryview, what: str) -> Mapping[str, Any]:
-    """Reads a body that is one object. Raises ``WireError``."""
-    return as_object(read_json(body), what)
+def read_object(body: bytes | memoryview, what: str, *, values_max: int | None = None) -> Mapping[str, Any]:
+    """Reads a body that is one object. For ``values_max`` see :func:`read_json`. Raises ``WireError``."""
+    return as_object(read_json(body, values_max=values_max), what)
 
 
 def as_object(value: Any, what: str) -> Mapping[str, Any]:

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
-from rmqpull_proto.remoting.json_values import as_object, read_enum, read_object, read_objects, read_value
+from rmqpull_proto.remoting.json_parts import Parts, join_entries, write_entry, write_table
+from rmqpull_proto.remoting.json_values import (
+    REQUEST_VALUES_MAX,
+    as_object,
+    read_enum,
+    read_object,
+    read_objects,
+    read_value,
+)
 
 REQUEST_MODES = ("PULL", "POP")
 _ACK_BYTES_MAX = 1 << 16
@@ -41,7 +49,7 @@ class BatchAck(NamedTuple):
 
 def decode_batch_acks(body: bytes | memoryview) -> tuple[str, tuple[BatchAck, ...]]:
     """Reads the body of BATCH_ACK_MESSAGE: the broker's name, and the acknowledgements. Raises ``WireError``."""
-    whole = read_json(body) if body else None
+    whole = read_json(body, values_max=REQUEST_VALUES_MAX) if body else None
     if whole is None:
         return "", ()
     data = as_object(whole, "acknowledgements")
@@ -113,7 +121,7 @@ class RequestMode(NamedTuple):
 
 def decode_request_mode(body: bytes | memoryview) -> RequestMode:
     """Reads the body of a request. Raises ``WireError``."""
-    data = read_object(body, "request mode")
+    data = read_object(body, "request mode", values_max=REQUEST_VALUES_MAX)
     topic = read_value(data, "topic", str, None)
     if topic is None:
         raise WireError("topic is missing in a request mode")
@@ -122,14 +130,16 @@ def decode_request_mode(body: bytes | memoryview) -> RequestMode:
     return RequestMode(topic, group, mode, read_value(data, "popShareQueueNum", int, 0))
 
 
-def encode_request_modes(modes: Iterable[RequestMode]) -> bytes:
-    """Writes the response to GET_ALL_MESSAGE_REQUEST_MODE: the modes by topic and group."""
-    table: dict[str, dict[str, Any]] = {}
-    for topic, group, mode, share in modes:
-        table.setdefault(topic, {})[group] = {
-            "consumerGroup": group,
-            "mode": mode,
-            "popShareQueueNum": share,
-            "topic": topic,
-        }
-    return write_json({"messageRequestModeMap": table})
+def encode_request_modes(modes: Mapping[str, Iterable[RequestMode]]) -> Parts:
+    """Writes the response to GET_ALL_MESSAGE_REQUEST_MODE: the modes by topic and group, those of a topic at a time."""
+    return write_table("messageRequestModeMap", map(_write_modes, modes, modes.values()), {})
+
+
+def _write_modes(topic: str, modes: Iterable[RequestMode]) -> Parts:
+    return join_entries(write_json(topic) + b":{", map(_write_mode, modes), b"}")
+
+
+def _write_mode(one: RequestMode) -> tuple[bytes]:
+    topic, group, mode, share = one
+    value = {"consumerGroup": group, "mode": mode, "popShareQueueNum": share, "topic": topic}
+    return write_entry(group, value)

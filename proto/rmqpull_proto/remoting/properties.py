@@ -62,15 +62,24 @@ RESERVED = frozenset(
     DLQ_ORIGIN_MESSAGE_ID __CRC32#
     """.split()  # noqa: SIM905 (a list literal would be sixty lines)
 )
-"""The names that a client refuses for a user's property."""
+"""The names that clients of 5.3.3 refuse for a user's property (rules 5.11)."""
 
 OWN_BUT_NOT_RESERVED = frozenset(
-    (CHECK_IMMUNITY_TIME, TRANSACTION_CHECK_TIMES, TRANSACTION_ID, TRACE_CONTEXT, SHARDING_KEY)
+    """
+    CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_CHECK_TIMES __transactionId__ TRACE_CONTEXT __SHARDINGKEY
+    INNER_NUM INNER_BASE INNER_MULTI_DISPATCH PROPERTY_FORWARD_QUEUE_ID REDIRECT __RMQ.TRANSIENT.
+    __RMQ.TRANSIENT.TOPIC_SYS_FLAG __RMQ.TRANSIENT.GROUP_SYS_FLAG ORIGIN_GROUP TRANS_OFFSET _SYS_MSG_PRIORITY_
+    __LITE_TOPIC TIMER_ROLL_LABEL
+    """.split()  # noqa: SIM905 (as above)
 )
-"""Names that RocketMQ writes but does not reserve. gRPC clients get them among the user's (rules 5.11, 5.12.1, 6.2)."""
+"""Other names that RocketMQ writes or reads, up to 5.5.0. gRPC clients get them among the user's (rules 5.11, 5.12.1,
+6.2)."""
 
 OWN = RESERVED | OWN_BUT_NOT_RESERVED
-"""All names that are not the user's."""
+"""All names that are not the user's: those of ``MessageConst`` of 5.5.0, which has all of earlier releases."""
+
+NOT_WRITABLE = OWN - {SHARDING_KEY}
+"""Names that a writer refuses among a user's properties. The message group may be given as a property, too."""
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:

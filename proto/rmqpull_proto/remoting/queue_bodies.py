@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
-from rmqpull_proto.remoting.json_values import read_enum, read_object, read_objects, read_value
+from rmqpull_proto.remoting.json_values import REQUEST_VALUES_MAX, read_enum, read_object, read_objects, read_value
 
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _Queue = TypeVar("_Queue", bound="tuple[str, str, int]")
@@ -34,7 +34,7 @@ class LockRequest:
     @classmethod
     def decode(cls, body: bytes | memoryview) -> LockRequest:
         """Reads the body of a request. Raises ``WireError``."""
-        data = read_object(body, "lock")
+        data = read_object(body, "lock", values_max=REQUEST_VALUES_MAX)
         return cls(
             read_value(data, "consumerGroup", str, None),
             read_value(data, "clientId", str, ""),
@@ -79,7 +79,7 @@ class AssignmentQuery(NamedTuple):
 
 def decode_assignment_query(body: bytes | memoryview) -> AssignmentQuery:
     """Reads the body of a request. Raises ``WireError``."""
-    data = read_object(body, "query")
+    data = read_object(body, "query", values_max=REQUEST_VALUES_MAX)
     model = read_enum(data, "messageModel", _MESSAGE_MODELS, "")
     if not model:
         raise WireError("messageModel is missing in a query of an assignment, expected BROADCASTING or CLUSTERING")

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.cli.values import (
     QueueName,
-    format_time,
     parse_duration_ms,
     parse_endpoints,
     parse_pair,
@@ -16,6 +15,7 @@ from rmqpull_broker.cli.values import (
     parse_seconds,
     parse_time_ms,
 )
+from rmqpull_broker.server.wire.times import format_time
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 

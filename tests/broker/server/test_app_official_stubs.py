@@ -101,7 +101,8 @@ def test_the_official_stubs_route_send_and_pull(tmp_path: Path) -> None:
     assert [part["message"]["userProperties"] for part in messages] == [{"colour": "blue"}] * 2
     for offset, system in enumerate(systems):
         assert (system["queueId"], system.get("queueOffset"), system["deliveryAttempt"]) == (1, str(offset), 1)
-        assert (system["tag"], system["keys"], system["bornHost"]) == ("new", ["k1", "k2"], "producer.example")
+        assert (system["tag"], system["keys"]) == ("new", ["k1", "k2"])
+        assert system["bornHost"].startswith("127.0.0.1:")  # where it came from, not what the producer named
         assert (system["bodyEncoding"], system["messageType"]) == ("IDENTITY", "NORMAL")
         assert system["bornTimestamp"] == "2023-11-14T22:13:20.123Z"
 

@@ -96,6 +96,7 @@ class OtherClock:
 
     def __init__(self, clock: ManualClock) -> None:
         self.wall_ms, self.passing_ms, self.call_at = clock.wall_ms, clock.passing_ms, clock.call_at
+        self.steady_ms = clock.steady_ms
 
 
 def test_a_client_that_is_silent_for_two_minutes_expires_at_the_next_scan(clock: ManualClock) -> None:

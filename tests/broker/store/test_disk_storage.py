@@ -133,7 +133,7 @@ def test_a_snapshot_of_an_unknown_version_is_passed_over(broker: StorageHarness,
     disk.files[name][8] = 9
     broker = StorageHarness(disk, EAGER)
     assert broker.bodies() == TWELVE
-    assert "its format version is 9; this release reads versions 2 and 3" in broker.reports[0]
+    assert "its format version is 9; this release reads versions 2 to 4" in broker.reports[0]
 
 
 def test_every_flipped_bit_of_a_queue_file_costs_a_report_and_no_message(

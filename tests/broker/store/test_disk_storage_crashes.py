@@ -96,7 +96,9 @@ def a_whole_life(broker: StorageHarness) -> Steps:
         partial(broker.topic, "orders", 2),
         *(partial(broker.send, b"%d" % number * 9) for number in range(4)),
         partial(broker.expire, 5_000, RetentionLimits(0)),
+        *(partial(broker.send, bytes(900), now_ms=6_000) for _ in range(3)),  # so the last is in a segment of its own
         partial(broker.send, b"last", now_ms=6_000),
+        partial(broker.expire, 7_000, RetentionLimits(0)),
     ]
 
 

@@ -16,6 +16,7 @@ from rmqpull_broker.core.sending.delays import deliver_due, make_delayed_message
 from rmqpull_broker.core.state import retention, timetable
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, StillDelayed, StillWaiting, WaitingEnded
+from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import small_facts
@@ -151,7 +152,9 @@ def test_what_an_older_release_wrote_of_delayed_messages_is_read(monkeypatch: py
     story = Story()
     for delay_ms in (9_000, 5_000, 7_000):
         story.send(delay_ms)
-    entries = tuple((entry.stored_at.queue_offset, entry.due_ms, "ID") for entry in story.broker.state.delayed)
+    entries = tuple(
+        (entry.stored_at.queue_offset, entry.due_ms, "ID", UNKNOWN_LENGTH) for entry in story.broker.state.delayed
+    )
     older = [StillWaiting(TIMER, entries)]
     monkeypatch.setattr(type(story.broker.state.delayed), "to_facts", lambda delayed: older)
     monkeypatch.setitem(

@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
-from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
@@ -18,6 +18,12 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 # --- retention ---------------------------------------------------------------------------------------------------
+
+
+def begin_segment(broker: StorageHarness) -> None:
+    """Sends a message that fills a segment, and one into the next segment."""
+    broker.send(bytes(EAGER.segment_bytes))
+    broker.send(b"newest")
 
 
 @pytest.mark.proves("Old segments")
@@ -46,28 +52,45 @@ def test_the_size_of_the_log_is_bounded(broker: StorageHarness, disk: MemoryFile
     assert broker.bodies()[-1] == b"59"
 
 
-def test_when_all_is_old_all_goes_and_offsets_go_on(broker: StorageHarness, disk: MemoryFileSystem) -> None:
-    broker.expire(9_000, ALL)
-    assert broker.state.bounds(QUEUE) == Bounds(12, 12)
-    assert len(list_files(disk, ".log")) == 1
-    broker.expire(19_000, ALL)  # there is nothing more to do
-    assert len(list_files(disk, ".log")) == 1
-    for after in (broker, StorageHarness(disk.crashed(), EAGER)):
-        assert after.bodies() == []
-        after.send(b"12", now_ms=10_000)
-        assert after.state.bounds(QUEUE) == Bounds(12, 13)
-        assert after.bodies() == [b"12"]
+@pytest.mark.parametrize("restarts", [False, True])
+def test_when_all_is_old_the_newest_segment_stays(disk: MemoryFileSystem, restarts: bool) -> None:
+    broker = StorageHarness(disk, EAGER)
+    broker.topic()
+    while len(list_files(disk, ".log")) < 3:
+        broker.send(b"x" * 100)
+    newest = list_files(disk, ".log")[-1:]
+    if restarts:
         disk = disk.crashed()
+        broker = StorageHarness(disk, EAGER)
+    for _ in range(2):
+        broker.expire(1 << 60, ALL)
+        low, high = broker.state.bounds(QUEUE)
+        assert (high - low, list_files(disk, ".log")) == (1, newest)
+    assert broker.bodies() == [b"x" * 100]
+
+
+def test_age_deletes_no_messages_that_only_other_facts_follow(disk: MemoryFileSystem) -> None:
+    """A segment without messages begins when the one before cannot be written any more."""
+    broker = StorageHarness(disk, dataclasses.replace(EAGER, segment_bytes=64))
+    broker.topic()
+    for number in range(3):
+        broker.send(b"%d" % number)
+    broker.topic("others")
+    broker.expire(1 << 60, ALL)
+    assert broker.bodies() == [b"2"]
+    broker.send(b"3")
+    broker.expire(1 << 60, ALL)
+    assert broker.bodies() == [b"3"]
 
 
 def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
     broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
+    begin_segment(broker)
     broker.expire(9_000, ALL)
-    broker.send(b"12", now_ms=10_000)
     broker.keep_up()
     broker.snapshot()
-    assert broker.bodies() == [b"12"]
+    assert broker.bodies() == [b"newest"]
     assert sum(len(disk.files[name]) for name in list_files(disk, ".chunks")) < 20_000
     assert len(list_files(disk, ".snapshot")) <= 2
 
@@ -88,6 +111,7 @@ def test_a_topic_that_is_created_again_is_not_trimmed_like_the_earlier_one(
 
 
 def test_a_log_without_its_beginning_needs_a_snapshot(broker: StorageHarness, disk: MemoryFileSystem) -> None:
+    begin_segment(broker)
     broker.expire(9_000, ALL)
     for name in list_files(disk, ".snapshot"):
         disk.remove(name)
@@ -149,7 +173,8 @@ def test_a_full_disk_refuses_messages_serves_reads_and_recovers(broker: StorageH
 
 @pytest.mark.proves("A full disk")
 def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_room(disk: MemoryFileSystem) -> None:
-    broker = StorageHarness(disk, dataclasses.replace(EAGER, free_bytes_min=5_000))
+    options = dataclasses.replace(EAGER, segment_bytes=500, queue_file_bytes=500, free_bytes_min=5_000)
+    broker = StorageHarness(disk, options)
     broker.topic()
     disk.capacity = 20_000
     while (refusal := broker.storage.refusal) is None:
@@ -157,10 +182,14 @@ def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_
         broker.keep_up()
     assert refusal == "less than 5000 bytes are free in memory:"
     assert disk.free_bytes() > 4_000
+    segments = list_files(disk, ".log")
     broker.expire(9_000, ALL)
+    assert list_files(disk, ".log")[: len(segments) - 1] == segments[1:]  # one segment in each pass
+    for _ in segments:
+        broker.expire(9_000, ALL)
     assert broker.storage.refusal is None
     broker.send(b"there is room again", now_ms=9_000)
-    assert broker.bodies() == [b"there is room again"]
+    assert broker.bodies()[-1] == b"there is room again"
 
 
 def test_a_directory_that_cannot_be_asked_for_its_room_takes_no_messages(

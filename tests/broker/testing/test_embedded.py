@@ -74,7 +74,7 @@ def test_faults_are_injected_on_demand(connect: Connect) -> None:
         call = client.start("QueryRoute", ROUTE)
         wait_until(lambda: bool(broker.faults.kept(held)), "held")
         broker.faults.release(held)
-        assert call.result().status.code == v2.Code.OK
+        assert call.await_response().status.code == v2.Code.OK
         assert [(report.injected, report.struck) for report in broker.faults.reports()] == [(2, 2), (1, 1), (1, 1)]
         broker.faults.clear()
         assert broker.faults.reports() == []
@@ -88,7 +88,7 @@ def test_a_delayed_call_waits_for_the_clock(connect: Connect) -> None:
         call = connect(broker.endpoints).start("QueryRoute", ROUTE)
         wait_until(lambda: bool(broker.faults.kept(delayed)), "delayed")
         broker.clock.advance(minutes=1)
-        assert call.result().status.code == v2.Code.OK
+        assert call.await_response().status.code == v2.Code.OK
 
 
 def test_nothing_is_left_behind() -> None:

@@ -19,6 +19,7 @@ from rmqpull_client.transports.remoting.client import RemotingClient
 from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 from rmqpull_client.transports.standard.client import StandardClient
 from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route
+from tests.harness.waiting import WAIT_S
 
 
 @pytest.mark.parametrize(("extensions", "kind"), [("columns", ColumnarClient), ("none", StandardClient)])
@@ -52,7 +53,7 @@ def test_the_modules_of_the_remoting_protocol_are_loaded_when_they_are_needed() 
         "import sys, rmqpull_client.transports.choice;"
         "print([name for name in sys.modules if 'transports.remoting' in name])"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert ran.stdout.strip() == "[]"
 
 
@@ -68,7 +69,7 @@ def test_a_client_of_a_cluster_looks_for_neither_grpc_nor_pandas() -> None:
         "from rmqpull_client import Connection, connect\n"
         "connect(Connection(name_servers='127.0.0.1:9876'))"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert set(ran.stdout.split()) == {"numpy"}
 
 
@@ -96,5 +97,5 @@ def test_nothing_of_the_remoting_protocol_is_loaded_before_numpy_is_found() -> N
         "try: connect(Connection(name_servers='127.0.0.1:9876'))\n"
         "except OptionError as error: print(error)"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert "pip install 'rmqpull[remoting]'" in ran.stdout

@@ -175,7 +175,7 @@ def test_every_call_waits_for_a_broker_that_restarts(
     with ThreadPoolExecutor(len(asked)) as threads:
         answers = [threads.submit(ask) for ask, _ in asked]
         broker.start()
-        assert [answer.result() for answer in answers] == [expected for _, expected in asked]
+        assert [answer.result(WAIT_S) for answer in answers] == [expected for _, expected in asked]
     client.close()
 
 

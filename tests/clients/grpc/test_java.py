@@ -288,19 +288,3 @@ def test_another_producer_of_the_topic_is_asked_for_the_fate_of_a_half_message(p
         send(producer, topic, "orphan", transaction="UNKNOWN")
     place.start_producer(topic, checker="COMMIT")
     assert receive_all(place.start_simple(topic), 1)[0].body == "orphan"
-
-
-@pytest.mark.long
-def test_a_dead_push_consumer_loses_nothing(place: GrpcPlace) -> None:
-    """Two members share a group, and one is killed while it consumes: the other gets what it had, minutes later."""
-    topic = place.create_topic()
-    options = {"group": place.group, "subscriptions": {topic: "*"}}
-    with place.start_clients() as doomed:
-        slow = place.start("push", process=doomed, **options, hold=True, threads=2)
-        sent = send(place.start_producer(topic), topic, *"0123456789")
-        held = wait_for_consumed([slow], 2)
-    survivor = place.start_push(topic)
-    consumed = wait_for_consumed([survivor], 10, wait_s=300)
-    assert sorted(message.message_id for message in consumed) == sorted(sent)
-    attempts = {message.body: message.attempt for message in consumed}
-    assert {attempts[message.body] for message in held} == {2}

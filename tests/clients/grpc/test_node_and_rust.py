@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event
 
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused
+from processes.grpc_clients.clients import ClientRefused, GrpcClient, Received
 from processes.grpc_clients.lacks import Language
 from processes.maven import SoftwareMissing
 from tests.harness.client_servers import SERVERS, ServerKind
-from tests.harness.grpc_servers import GrpcPlace, GrpcServers, bodies_of, receive_all, send, wait_for_consumed
+from tests.harness.grpc_servers import (
+    GrpcPlace,
+    GrpcServers,
+    bodies_of,
+    has_messages,
+    receive_all,
+    send,
+    send_while_possible,
+    wait_for_consumed,
+)
 from tests.harness.waiting import wait_until
 
 
@@ -123,3 +136,105 @@ def test_rust_says_what_its_library_lacks(rust: GrpcPlace, call: str, fields: di
         consumer.call(call, **fields)
     with pytest.raises(ClientRefused, match="unsupported: kind push"):
         rust.start_push("any")
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(
+    "count", [2_000, pytest.param(100_000, id="100000", marks=[pytest.mark.long, pytest.mark.nightly])]
+)
+def test_simple_consumers_of_rust_share_many_messages(rust: GrpcPlace, count: int) -> None:
+    """Rust, two members of a group: they receive and acknowledge each message once, and both have some."""
+    topic = rust.create_topic(queues=8)
+    producer = rust.start_producer(topic)
+    members = [rust.start_simple(topic), rust.start_simple(topic)]
+    received: list[list[Received]] = [[] for _ in members]
+    with ThreadPoolExecutor(len(members)) as threads:
+        is_over = Event()
+        receiving = [threads.submit(receive_until_set, *each, is_over) for each in zip(members, received, strict=True)]
+        try:
+            sent = [
+                receipt["messageId"]
+                for _ in range(count // 2_000)  # a call has a time limit, and a busy machine is slow
+                for receipt in producer.call("send", topic=topic, count=2_000)
+            ]
+            wait_until(lambda: sum(map(len, received)) >= count, f"{count} messages received", wait_s=900)
+        finally:
+            is_over.set()
+        for one in receiving:
+            one.result(60)
+    assert all(received)
+    messages = [message for each in received for message in each]
+    assert {message.message_id for message in messages} == set(sent)
+    places = Counter(tuple(message.handle.split(" ")[4:8]) for message in messages)
+    assert set(places.values()) == {1}  # a client that sends again may store a message twice, at two offsets
+
+
+def receive_until_set(consumer: GrpcClient, received: list[Received], is_over: Event) -> None:
+    while not is_over.is_set():
+        for message in consumer.receive(32, 60_000):
+            consumer.call("ack", handle=message.handle)
+            received.append(message)
+
+
+def test_rust_loses_nothing_when_a_broker_restarts(rust: GrpcPlace) -> None:
+    """Rust, restarts: a broker is killed while messages are sent and received. What it acknowledged is received.
+
+    Where the proxy is restarted with it, another consumer goes on, since the library's does not connect again.
+    """
+    server = rust.use_own_server()
+    topic = rust.create_topic()
+    producer, consumer = rust.start_producer(topic), rust.start_simple(topic)
+    received: set[str] = set()
+
+    def receive() -> set[str]:
+        with suppress(ClientRefused):  # the broker is away: what was not acknowledged comes again
+            for message in consumer.receive():
+                consumer.call("ack", handle=message.handle)
+                received.add(message.message_id)
+        return received
+
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(send_while_possible, producer, topic, 500)
+        wait_until(lambda: len(receive()) >= 50, "50 messages received")
+        server.restart()
+        if server.restarts_proxy:
+            consumer = rust.start_simple(topic)
+        before = len(received)
+        wait_until(lambda: len(receive()) > before, "a message received after the restart", wait_s=120)
+        sent = sending.result(120)
+    wait_until(lambda: receive() >= sent, "each message received", wait_s=120)
+
+
+def test_rust_tells_a_restarted_proxy_no_settings(rust: GrpcPlace) -> None:
+    """Rust, restarts: a proxy that was restarted refuses the receives of a consumer, and serves the next one."""
+    server = rust.use_own_server()
+    topic = rust.create_topic()
+    producer, consumer = rust.start_producer(topic), rust.start_simple(topic)
+    sent = send(producer, topic, "before")
+    server.restart_proxy()
+
+    def refuse() -> str:
+        with pytest.raises(ClientRefused) as refused:
+            consumer.receive()
+        return str(refused.value)
+
+    wait_until(lambda: "NullPointerException" in refuse(), "refused without settings")  # and connected again
+    sent += send(producer, topic, "after")
+    messages = receive_all(rust.start_simple(topic), 2)
+    assert {message.message_id for message in messages} == set(sent)
+
+
+def test_rust_sees_how_a_message_becomes_a_dead_letter(rust: GrpcPlace) -> None:
+    """Rust, dead letters: a message that nobody acknowledges comes as often as its group says, and then it is in the
+    group's dead letter topic, with its tag and properties."""
+    topic = rust.create_topic(queues=1)
+    rust.create_group(retryMaxTimes=1)
+    producer = rust.start_producer(topic)
+    (message_id,) = send(producer, topic, "poison", tag="red", properties={"a": "b"})
+    consumer = rust.start_simple(topic)
+    received = receive_all(consumer, 2, acknowledge=False)
+    assert [(message.message_id, message.attempt) for message in received] == [(message_id, 1), (message_id, 2)]
+    dead = f"%DLQ%{rust.group}"
+    wait_until(lambda: consumer.receive() == [] and has_messages(rust, dead), "a dead letter")
+    (letter,) = receive_all(rust.start_simple(dead, "red", group=f"{rust.group}-dead"), 1)
+    assert (letter.body, letter.shown["tag"], letter.properties["a"]) == ("poison", "red", "b")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,15 +27,24 @@ class Work(NamedTuple):
     """A broker with a manual clock, and a push consumer that holds a message until it lets go."""
 
     broker: RunningBroker
+    language: Language
     clients: GrpcClients
     consumer: GrpcClient
+    in_order: bool
+
+    def send(self, body: str) -> None:
+        """Sends a message, in order one of the same message group."""
+        self.broker.send(TOPIC, Message(body.encode(), "", message_group="customer" if self.in_order else None))
+
+    def count_streams(self) -> int:
+        return self.broker._server.clients.stream_count
 
     def count_in_flight(self) -> int:
         return self.broker.look(lambda state: sum(state.popped.count(*each) for each in state.popped.list_queues()))
 
 
-@pytest.fixture(
-    params=[
+def make_works() -> list[Any]:
+    return [
         pytest.param(
             (language, topic_type),
             id=f"{language}-{topic_type.value.lower()}",
@@ -44,7 +53,9 @@ class Work(NamedTuple):
         for language in LANGUAGES
         for topic_type in (TopicType.NORMAL, TopicType.FIFO)
     ]
-)
+
+
+@pytest.fixture(params=make_works())
 def work(request: pytest.FixtureRequest, tmp_path: Path, processes_allowed: None) -> Iterator[Work]:
     language: Language
     topic_type: TopicType
@@ -60,9 +71,10 @@ def work(request: pytest.FixtureRequest, tmp_path: Path, processes_allowed: None
         broker.change(lambda draft: draft.add(GroupPut(GroupConfig(GROUP, consume_message_orderly=in_order))))
         options = {"group": GROUP, "subscriptions": {TOPIC: "*"}, "hold": True}
         consumer = clients.start("push", broker.endpoints, **options)
-        broker.send(TOPIC, Message(b"long", "", message_group="customer" if in_order else None))
+        work = Work(broker, language, clients, consumer, in_order)
+        work.send("long")
         wait_for_consumed([consumer], 1)
-        yield Work(broker, clients, consumer)
+        yield work
 
 
 def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) -> None:
@@ -79,12 +91,41 @@ def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) 
 def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work, tmp_path: Path) -> None:
     """Renewal, on the emulator alone: what a killed consumer held comes again two minutes after its last heartbeat."""
     work.clients.kill()
-    wait_until(lambda: work.broker._server.clients.stream_count == 0, "the broker sees that it has left")
+    wait_until(lambda: work.count_streams() == 0, "the broker sees that it has left")
     work.broker.clock.advance(seconds=140)  # two minutes, and the checks of clients and receipts
     with GrpcClients(LANGUAGES["python"](tmp_path / "others")) as others:
         options = {"group": GROUP, "subscriptions": {TOPIC: "*"}, "awaitMs": 5_000}
         (received,) = receive_all(others.start("simple", work.broker.endpoints, **options), 1, acknowledge=False)
     assert (received.body, received.attempt) == ("long", 2)
+
+
+def test_a_member_that_is_alive_gets_what_a_killed_one_held(work: Work, tmp_path: Path) -> None:
+    """Renewal, on the emulator alone: two push consumers run when one is killed. What it held goes to the other, two
+    minutes after its last heartbeat. In order, who holds a message holds its queue, and the other waits until then."""
+    with GrpcClients(LANGUAGES[work.language](tmp_path / "others")) as others:
+        survivor = others.start("push", work.broker.endpoints, group=GROUP, subscriptions={TOPIC: "*"})
+        wait_until(lambda: work.count_streams() == 2, "the broker knows both members")
+        sent = ["long"]
+
+        def send_to_both() -> bool:
+            sent.append(f"{len(sent)}")
+            work.send(sent[-1])
+            return work.in_order or bool(survivor.consumed)
+
+        wait_until(send_to_both, "both members consume")
+        held = {message.body for message in work.consumer.consumed}
+        work.clients.kill()
+        wait_until(lambda: work.count_streams() == 1, "the broker sees that one has left")
+        assert held.isdisjoint(message.body for message in survivor.consumed)
+        work.broker.clock.advance(seconds=140)  # two minutes, and the checks of clients and receipts
+        wait_until(consumes_all_of(survivor, sent), "the survivor consumes each message")
+    attempts = {message.body: message.attempt for message in survivor.consumed}
+    assert {attempts[body] for body in held} == {2}
+    assert not work.in_order or [message.body for message in survivor.consumed] == sent
+
+
+def consumes_all_of(member: GrpcClient, bodies: Sequence[str]) -> Callable[[], bool]:
+    return lambda: {message.body for message in member.consumed}.issuperset(bodies)
 
 
 # --- with the time of the system

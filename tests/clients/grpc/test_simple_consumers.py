@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused
+from processes.grpc_clients.clients import ClientRefused, Received
 from tests.harness.grpc_servers import INVISIBLE_MS, GrpcPlace, bodies_of, receive_all, send
 
 
+@pytest.mark.long
 def test_what_is_not_acknowledged_returns(place: GrpcPlace) -> None:
     """Invisible time: when it is over, the message comes again, as its second attempt; acknowledged ones do not."""
     topic = place.create_topic()
@@ -23,6 +26,7 @@ def test_what_is_not_acknowledged_returns(place: GrpcPlace) -> None:
     assert consumer.receive() == []
 
 
+@pytest.mark.long
 def test_a_handle_that_has_expired_is_refused(place: GrpcPlace) -> None:
     """Receipt handles: the one of the first attempt acknowledges nothing when the second has begun."""
     topic = place.create_topic()
@@ -48,6 +52,7 @@ def test_a_shorter_invisible_time_brings_a_message_back(place: GrpcPlace) -> Non
     assert (again.body, again.attempt) == ("one", 2)
 
 
+@pytest.mark.long
 @pytest.mark.uses("change")
 def test_a_longer_invisible_time_keeps_a_message_away(place: GrpcPlace) -> None:
     """Changed invisible time: a message stays with its consumer, while others come back. Its new handle is good."""
@@ -74,17 +79,29 @@ def test_two_groups_receive_all(place: GrpcPlace) -> None:
 
 
 def test_a_dead_consumer_loses_nothing(place: GrpcPlace) -> None:
-    """Two consumers share a group, and one is killed with messages in its hands: the other gets them later."""
+    """Two consumers share a group, and one is killed after both have received messages: what it held comes to the
+    other, as a second attempt, and what it had acknowledged does not."""
     topic = place.create_topic()
-    send(place.start_producer(topic), topic, *(f"{number:02}" for number in range(20)))
-    with place.start_clients() as doomed:
-        held = place.start_simple(topic, process=doomed).receive(5, INVISIBLE_MS)
-        assert held
+    producer = place.start_producer(topic)
+    send(producer, topic, *(f"{number:02}" for number in range(20)))
     survivor = place.start_simple(topic)
-    received = receive_all(survivor, 20)
-    assert bodies_of(received) == [f"{number:02}" for number in range(20)]
-    attempts = {message.body: message.attempt for message in received}
-    assert {attempts[message.body] for message in held} == {2}
+    with place.start_clients() as doomed:
+        dying = place.start_simple(topic, process=doomed)
+        before = receive_all(survivor, 1, count_max=5)
+        finished, *held = receive_all(dying, 2, acknowledge=False, count_max=5, invisible_ms=INVISIBLE_MS)
+        dying.call("ack", handle=finished.handle)
+    assert not doomed.process.is_running
+    send(producer, topic, *(f"{number:02}" for number in range(20, 30)))
+    after = receive_all(survivor, 29 - len(before))
+    assert bodies_of([finished, *before, *after]) == [f"{number:02}" for number in range(30)]
+    again = [message for message in after if message.attempt > 1]
+    assert [(message.message_id, message.attempt) for message in sorted_by_body(again)] == [
+        (message.message_id, 2) for message in sorted_by_body(held)
+    ]
+
+
+def sorted_by_body(messages: Iterable[Received]) -> list[Received]:
+    return sorted(messages, key=lambda message: message.body)
 
 
 def test_the_queue_of_a_message_group_waits(place: GrpcPlace) -> None:

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from pyspark_rmqpull.options.declaration import refuse_other_side
+from pyspark_rmqpull.options.declaration import Mode, refuse_other_side
 from pyspark_rmqpull.options.sink import OPTIONS, SinkOptions
 from pyspark_rmqpull.options.source import OPTIONS as SOURCE_OPTIONS
 from rmqpull_client.errors import OptionError
@@ -31,6 +31,7 @@ def test_unset_options_have_defaults() -> None:
         producer_group="rmqpull-spark-sink",
         queue_selector="roundRobin",
         on_invalid_row="fail",
+        invalid_properties="fail",
         dead_letter_topic=None,
         max_message_size=4 << 20,
         compress_msg_body_over_howmuch=4096,
@@ -56,6 +57,7 @@ def test_sends_have_limits_of_their_own() -> None:
         ("producerGroup", "", "Option producerGroup is ''. Expected 1 to 120"),
         ("queueSelector", "random", "Option queueSelector is 'random'. Expected roundRobin, hash or explicit."),
         ("onInvalidRow", "ignore", "Option onInvalidRow is 'ignore'. Expected fail, skip or deadLetter."),
+        ("invalidProperties", "skip", "Option invalidProperties is 'skip'. Expected fail or drop."),
         ("maxMessageSize", "0", "Option maxMessageSize is '0'. Expected an integer from 1"),
         ("compressType", "SNAPPY", "Option compressType is 'SNAPPY'. Expected ZLIB, LZ4 or ZSTD."),
         ("batchBytes", "1", "Option batchBytes is '1'. Expected an integer from 1024"),
@@ -92,3 +94,16 @@ def test_a_secret_is_never_shown() -> None:
     options = SinkOptions.from_options(NEEDED | {"accessKey": "who", "secretKey": "s3cr3t"})
     assert "s3cr3t" not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "away_ms"),
+    [
+        ({}, Mode.STREAM, 300_000),
+        ({}, Mode.BATCH, 30_000),
+        ({"sendMsgTimeout": "3000"}, Mode.STREAM, 0),
+        ({"sendMsgTimeout": "3000", "serverAwayTimeoutMs": "60000"}, Mode.BATCH, 60_000),
+    ],
+)
+def test_writes_wait_for_servers_that_are_away_like_reads(given: dict[str, str], mode: Mode, away_ms: int) -> None:
+    assert SinkOptions.from_options(NEEDED | given, mode).connection.server_away_timeout_ms == away_ms

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.offset_specs import ALL_QUEUES, AtTime, OffsetSpecs
@@ -32,6 +33,7 @@ UNSET_CONNECTION: dict[str, Any] = {
     "request_timeout_ms": 10_000,
     "request_retries": None,
     "request_retry_interval_ms": 50,
+    "server_away_timeout_ms": None,
 }
 
 
@@ -306,3 +308,22 @@ def test_an_unknown_filter_type_is_refused() -> None:
 )
 def test_topics_are_chosen_in_three_ways(given: dict[str, str], selection: TopicSelection) -> None:
     assert SourceOptions.from_options({"endpoints": "127.0.0.1:8081"} | given).selection == selection
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "away_ms"),
+    [
+        ({}, None, 0),
+        ({}, Mode.STREAM, 300_000),
+        ({}, Mode.BATCH, 30_000),
+        ({"requestTimeoutMs": "3000"}, Mode.STREAM, 0),
+        ({"requestTimeoutMs": "3000", "serverAwayTimeoutMs": "60000"}, Mode.STREAM, 60_000),
+        ({"serverAwayTimeoutMs": "0"}, Mode.STREAM, 0),
+        ({"requestRetries": "2"}, Mode.BATCH, 30_000),
+    ],
+)
+def test_the_limit_for_servers_that_are_away_depends_on_the_mode(
+    given: dict[str, str], mode: Mode | None, away_ms: int
+) -> None:
+    """Who sets the time limit of a request, and no other, gets it for all servers."""
+    assert SourceOptions.from_options(NEEDED | given, mode).connection.server_away_timeout_ms == away_ms

@@ -7,7 +7,7 @@ import pytest
 from rmqpull_client.errors import DataLoss, OptionError, RequestRefused
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
-from tests.harness.stream_query import CAUGHT_UP, StartQuery, named
+from tests.harness.stream_query import CAUGHT_UP, StartQuery, named, offset
 
 QUEUE_0 = MessageQueue("orders", "a", 0)
 
@@ -194,6 +194,13 @@ def test_a_restarted_query_reports_under_the_same_id(broker: FakeBrokerClient, s
     assert [query_id for query_id, *_ in broker.lost] == ["mine"]
 
 
+def test_a_query_that_a_loss_ends_forgets_the_id_under_which_it_reported_losses(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    broker.queues[0] = Bounds(10, 15)
+    assert start_query(CAUGHT_UP | {"queryId": "mine"}).plan() == offset({0: 15, 1: 0})
+
+
 def test_a_queue_that_disappears_and_returns_gives_no_row_twice(
     broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
@@ -224,6 +231,22 @@ def test_when_the_last_topic_disappears_the_checkpoint_keeps_its_queues(
     assert query.plan() == before
 
 
+def test_when_another_topic_replaces_the_last_one_the_checkpoint_has_both(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    """Acceptance case 21: a batch runs, and its end still names the queues that are gone."""
+    query = start_query(topicPattern="orders|sales", failOnDataLoss="false")
+    query.plan()
+    broker.names.clear()
+    create_topic(broker, "sales", Bounds(3, 5))
+    query.plan()
+    assert query.offsets == {**named({0: 14, 1: 0}), "sales": {"b": {"0": 5}}}
+    broker.names.append("orders")
+    broker.queues[0] = Bounds(10, 15)
+    query.plan()
+    assert query.tasks == [[(0, 14, 15)]]
+
+
 @pytest.mark.parametrize("end", [99, 14], ids=["another end", "the very same end"])
 def test_a_topic_that_was_created_again_is_read_from_its_start(
     broker: FakeBrokerClient, start_query: StartQuery, end: int
@@ -236,6 +259,14 @@ def test_a_topic_that_was_created_again_is_read_from_its_start(
     assert query.tasks == [[(0, 0, end)]]
     query.plan()
     assert query.is_idle
+
+
+def test_a_new_group_may_start_with_the_messages_of_the_last_half_hour(start_query: StartQuery) -> None:
+    """The messages of the fake broker are from 1970."""
+    where = {"startingOffsets": "group", "consumerGroup": "g", "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"}
+    query = start_query(**where)
+    query.plan()
+    assert query.starts == named({0: 14, 1: 0})
 
 
 @pytest.mark.parametrize(("stored", "start"), [(3, 10), (99, 14)])

@@ -46,6 +46,14 @@ def test_a_batch_is_planned_as_numbers_from_one_look(
     assert broker.offsets_set == []
 
 
+@pytest.mark.parametrize(("group", "asks"), [({}, "rmqpull-spark-source"), ({"consumerGroup": "g"}, "g")])
+def test_offsets_by_time_are_found_by_the_group_that_pulls(
+    broker: FakeBrokerClient, group: dict[str, str], asks: str
+) -> None:
+    planned(startingTimestamp="4", endingTimestamp="12", startingOffsetsByTimestampStrategy="latest", **group)
+    assert [call for call in broker.calls if call.startswith("find")] == [f"find offsets as {asks}"] * 2
+
+
 def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeBrokerClient) -> None:
     options = NEEDED | {"endingOffsets": '{"orders":{"a":{"0":10}}}'}
     tasks = RmqpullBatchReader(SourceOptions.from_options(options, Mode.BATCH), ROW_SCHEMA).partitions()

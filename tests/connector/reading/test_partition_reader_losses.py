@@ -24,7 +24,7 @@ def test_a_loss_is_reported_once_to_the_log_and_to_the_broker(
         report.report(loss)
     assert broker.lost == [("query", *loss[:3]) for loss in (FIRST, OTHER, LATER)]
     assert caplog.messages == [
-        f"{loss.text} The query continues, because failOnDataLoss is false." for loss in (FIRST, OTHER, LATER)
+        f"{loss.text} Because failOnDataLoss is false, the query {loss.resume}." for loss in (FIRST, OTHER, LATER)
     ]
 
 

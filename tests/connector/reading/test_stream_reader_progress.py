@@ -46,6 +46,16 @@ def test_only_offsets_of_queues_that_exist_are_set(broker: FakeBrokerClient, sta
     assert broker.offsets_set == [{1: 0}]
 
 
+def test_the_offset_of_a_new_queue_is_set_when_a_batch_has_read_it(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    query = start_query(CAUGHT_UP, consumerGroup="g")
+    broker.queues[2] = Bounds(5, 9)
+    query.plan()
+    query.plan()
+    assert broker.offsets_set == [{0: 14, 1: 0}, {0: 14, 1: 0, 2: 9}]
+
+
 def test_a_topic_that_was_created_again_does_not_get_the_offsets_of_the_earlier_one(
     broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:

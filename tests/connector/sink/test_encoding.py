@@ -14,15 +14,24 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.encoding import RowEncoder
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from pyspark_rmqpull.sink.topic_parts import PartedRows
+from rmqpull_client.transports.property_rules import (
+    KEPT_BY_BROKERS,
+    KEPT_BY_PROXIES,
+    KEPT_IN_COLUMNS,
+    PropertyRules,
+)
 from rmqpull_proto import columns as wire
+from rmqpull_proto.remoting.properties import NOT_WRITABLE
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 MAP = pa.map_(pa.string(), pa.string())
 TEXT = pa.string()
 
 
-def encoder(is_delayed: Callable[[str], bool] = lambda _: False, **options: str) -> RowEncoder:
-    return RowEncoder(SinkOptions.from_options({"endpoints": "a:1"} | options), is_delayed)
+def encoder(
+    is_delayed: Callable[[str], bool] = lambda _: False, rules: PropertyRules = KEPT_IN_COLUMNS, **options: str
+) -> RowEncoder:
+    return RowEncoder(SinkOptions.from_options({"endpoints": "a:1"} | options), is_delayed, rules)
 
 
 def batch(count: int | None = None, **columns: Any) -> pa.RecordBatch:
@@ -177,3 +186,33 @@ def test_columns_that_the_options_do_not_use_may_have_any_text() -> None:
     rows = batch(topic=not_utf8("a"), brokerName=not_utf8("b"))
     parts, invalid = encoder(topic="orders").encode(rows)
     assert (only(parts).num_rows, invalid) == (2, [])
+
+
+@pytest.mark.parametrize("name", sorted(NOT_WRITABLE))
+def test_a_row_with_a_property_of_rocketmqs_is_invalid(name: str) -> None:
+    rows = batch(properties=pa.array([[("a", "b")], None, [("c", "d"), (name, "x"), ("KEYS", "y")]], MAP))
+    parts, invalid = encoder(topic="orders").encode(rows)
+    assert only(parts).num_rows == 2
+    assert [row.reason for row in invalid] == [f"property {name} is RocketMQ's own"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "reason"),
+    [
+        (KEPT_BY_BROKERS, "a\x01b", None),
+        (KEPT_BY_BROKERS, "a\x02b", "the value of a property has a character 2, with which RocketMQ ends a value"),
+        (KEPT_BY_BROKERS, "", "property p is empty, and RocketMQ drops empty properties"),
+        (KEPT_BY_PROXIES, "", "property p is empty, and RocketMQ drops empty properties"),
+        (KEPT_IN_COLUMNS, "", None),
+        (KEPT_BY_PROXIES, "£ é", None),
+        (KEPT_BY_PROXIES, "a\x01b", "the value of a property has a control character, which the server refuses"),
+        (KEPT_BY_PROXIES, "\x85", "the value of a property has a control character, which the server refuses"),
+    ],
+)
+def test_a_row_is_invalid_if_the_server_cannot_carry_a_property(
+    rules: PropertyRules, value: str, reason: str | None
+) -> None:
+    rows = batch(properties=pa.array([[("p", "1")], [("a", "b"), ("p", value)], None], MAP))
+    parts, invalid = encoder(topic="orders", rules=rules).encode(rows.slice(1))
+    assert [row.reason for row in invalid] == ([] if reason is None else [reason])
+    assert only(parts).num_rows == 2 - len(invalid)

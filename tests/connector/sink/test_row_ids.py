@@ -14,6 +14,7 @@ from pyspark_rmqpull.sink.encoding import RowEncoder
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
+from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES
 from rmqpull_proto import columns as wire
 
 ROWS = st.lists(st.tuples(st.binary(min_size=1, max_size=2), st.none() | st.sampled_from(["a", "b"])), max_size=20)
@@ -92,7 +93,7 @@ def test_a_row_has_the_same_id_whatever_other_topics_its_batch_has() -> None:
     rows = pa.record_batch(
         {"body": [b"1", b"2", b"1"], "topic": ["orders", "late", "orders"], "deliveryTimestamp": late}
     )
-    encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1"}), lambda topic: topic == "late")
+    encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1"}), lambda topic: topic == "late", KEPT_BY_PROXIES)
 
     def ids_of(given: pa.RecordBatch) -> list[str]:
         added = RowIds("query", 7, 0).add_ids(encoder.encode(given)[0])
@@ -112,7 +113,9 @@ def test_the_order_of_properties_does_not_matter() -> None:
 
 def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> None:
     """A retry may bring it in another batch."""
-    encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1", "topic": "orders"}), lambda _: False)
+    encoder = RowEncoder(
+        SinkOptions.from_options({"endpoints": "a:1", "topic": "orders"}), lambda _: False, KEPT_BY_PROXIES
+    )
 
     def id_beside(*others: bytes) -> str:
         (part, _) = encoder.encode(pa.record_batch({"body": [b"small", *others]}))

@@ -90,6 +90,33 @@ def test_skipped_rows_are_counted_and_logged_up_to_a_limit(
     assert caplog.messages[-1] == "This task had 22 invalid rows"
 
 
+DIRTY = {
+    "body": [b"1", b"2"],
+    "properties": pa.array([[("a", "b"), ("DELAY", "3")], [("c", "\x01")]], pa.map_(pa.string(), pa.string())),
+}
+
+
+@pytest.mark.parametrize("extensions", [{"columns", "stages"}, {"columns"}, set()])
+def test_properties_that_cannot_be_carried_are_dropped_and_counted(
+    producer: FakeProducer, extensions: set[str]
+) -> None:
+    producer.extensions = frozenset(extensions)
+    done = run(producer, DIRTY, invalidProperties="drop")
+    assert (done.row_count, done.invalid_count, done.dropped_count) == (2, 0, 2)
+    assert sorted(producer.in_order) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("extensions", [{"columns", "stages"}, {"columns"}, set()])
+def test_without_the_option_such_properties_make_their_rows_invalid(
+    producer: FakeProducer, extensions: set[str]
+) -> None:
+    producer.extensions = frozenset(extensions)
+    with pytest.raises(InvalidRowError, match="property DELAY is RocketMQ's own"):
+        run(producer, DIRTY)
+    done = run(producer, DIRTY, onInvalidRow="skip")
+    assert (done.invalid_count, done.dropped_count) == (2, 0)
+
+
 def test_invalid_rows_go_to_the_dead_letter_topic(producer: FakeProducer) -> None:
     producer.types["dead"] = {"NORMAL"}
     done = run(producer, {"body": [b"1", None]}, **DEAD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import make_record
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
+from pyspark_rmqpull.sink.writers import RmqpullStreamWriter
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.transports.choice import get_producer
@@ -49,7 +51,7 @@ def commit(producer: Producer, done: TaskCommit) -> bool:
     assert done.stage_id is not None
     assert done.written is not None
     staged, record = [(done.stage_id, done.call_count)], make_record([done.written], b"")
-    return not producer.commit_stages(done.transaction, staged, record=record).was_committed
+    return not producer.commit_stages(done.transaction, staged, 0, record, done.row_count).was_committed
 
 
 def bodies(broker: RunningBroker) -> list[bytes]:
@@ -150,4 +152,50 @@ def test_a_stage_that_has_expired_is_never_reported_as_written() -> None:
         late.clock.advance(seconds=10)
         with pytest.raises(RequestRefused, match="it was dropped after its timeout"):
             commit(producer, done)
+        with pytest.raises(RequestRefused, match=r"(?s)it was dropped after its timeout.* with the same checkpoint"):
+            RmqpullStreamWriter(given).commit([done], 7)
         assert (bodies(late), stages(late)) == ([], [])
+
+
+@pytest.mark.parametrize("extensions", ["columns,admin", "none"])
+def test_without_stages_a_failed_write_leaves_rows_behind(extensions: str) -> None:
+    """And its driver has nothing to drop."""
+
+    def fail_late() -> Iterator[pa.RecordBatch]:
+        yield rows(*(b"%d" % number for number in range(50)))
+        raise ValueError("late")
+
+    with running_broker({"orders": 1}, extensions=extensions) as plain:
+        given = SinkOptions.from_options(
+            {"endpoints": plain.endpoints, "topic": "orders", "batchBytes": "1024", "inFlight": "1"}
+        )
+        with pytest.raises(ValueError, match="late"):
+            attempt(get_producer(given.connection), given, 0).run(fail_late())
+        RmqpullStreamWriter(given).abort([None], 7)
+        assert 0 < len(bodies(plain)) <= 50
+
+
+def test_a_commit_without_the_stages_of_its_rows_is_refused(
+    broker: RunningBroker, options: SinkOptions, producer: Producer
+) -> None:
+    done = attempt(producer, options, 0).run(iter([rows(b"1", b"2")]))
+    with pytest.raises(RequestRefused, match="have 0 rows, but its writers staged 2 rows: rows would be lost"):
+        RmqpullStreamWriter(options).commit([replace(done, call_count=0)], 7)
+    assert bodies(broker) == []
+    for _ in range(2):
+        RmqpullStreamWriter(options).commit([done], 7)
+    assert bodies(broker) == [b"1", b"2"]
+
+
+def test_a_micro_batch_whose_rows_are_all_skipped_is_committed(
+    broker: RunningBroker, options: SinkOptions, producer: Producer
+) -> None:
+    skipping = SinkOptions.from_options(
+        {"endpoints": broker.endpoints, "topic": "orders", "onInvalidRow": "skip", "maxMessageSize": "1"}
+    )
+    done = attempt(producer, skipping, 0).run(iter([rows(b"12", b"34")]))
+    assert (done.call_count, done.row_count, done.invalid_count) == (0, 2, 2)
+    RmqpullStreamWriter(skipping).commit([done], 7)
+    newest = broker.look(lambda state: state.stages.find_newest(BATCH.writer_id))
+    assert newest is not None
+    assert newest.number == BATCH.batch_id

@@ -121,6 +121,13 @@ def test_invalid_rows_of_all_tasks_are_counted(caplog: pytest.LogCaptureFixture)
     assert caplog.messages == ["3 of 20 rows were invalid (onInvalidRow=fail)"]
 
 
+def test_dropped_properties_of_all_tasks_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    tasks = [replace(staged(stage_id), dropped_count=count) for stage_id, count in (("a", 5), ("b", 0), ("c", 2))]
+    with caplog.at_level(logging.WARNING):
+        RmqpullBatchWriter(replace(OPTIONS, invalid_properties="drop")).commit([*tasks])
+    assert caplog.messages == ["7 properties were dropped (invalidProperties=drop)"]
+
+
 def test_a_commit_without_a_response_says_that_the_result_is_unknown(producer: FakeProducer) -> None:
     producer.failure = BrokerUnavailable("Nobody answers.")
     with pytest.raises(BrokerUnavailable, match="It is unknown whether the rows were committed"):
@@ -128,9 +135,36 @@ def test_a_commit_without_a_response_says_that_the_result_is_unknown(producer: F
 
 
 def test_a_commit_that_is_refused_is_an_error(producer: FakeProducer) -> None:
-    producer.failure = RequestRefused("PRECONDITION_FAILED", "stage a is not there")
-    with pytest.raises(RequestRefused, match="stage a is not there"):
+    producer.failure = RequestRefused("FORBIDDEN", "topic orders cannot be written")
+    with pytest.raises(RequestRefused, match="topic orders cannot be written") as refused:
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
+    assert str(refused.value) == "topic orders cannot be written"
+
+
+@pytest.mark.parametrize("writer", [RmqpullStreamWriter, RmqpullBatchWriter])
+def test_a_commit_of_stages_that_the_broker_has_lost_says_what_to_do(
+    producer: FakeProducer, writer: type[RmqpullStreamWriter | RmqpullBatchWriter]
+) -> None:
+    producer.failure = RequestRefused("PRECONDITION_FAILED", "stage a does not exist")
+    with pytest.raises(
+        RequestRefused, match=r"^stage a does not exist\. Nothing of this write is readable\. Start a stream again"
+    ) as refused:
+        writer(OPTIONS).commit([staged("a")], *[7] * (writer is RmqpullStreamWriter))
+    assert refused.value.code == "PRECONDITION_FAILED"
+
+
+@pytest.mark.parametrize(
+    ("on_invalid_row", "row_count"),
+    [({"onInvalidRow": "skip"}, 17), ({"onInvalidRow": "deadLetter", "deadLetterTopic": "dead"}, 20)],
+)
+def test_a_commit_says_how_many_rows_the_tasks_have_staged(
+    producer: FakeProducer, on_invalid_row: dict[str, str], row_count: int
+) -> None:
+    """A skipped row is in no stage; a dead letter takes the place of its row."""
+    options = SinkOptions.from_options({"endpoints": "a:1", **on_invalid_row})
+    RmqpullStreamWriter(options).commit([staged("a", 1, 1), staged("b", 1, 2)], 7)
+    RmqpullBatchWriter(options).commit([staged("a", 1, 1), staged("b", 1, 2)])
+    assert producer.row_counts == [row_count] * 2
 
 
 def test_abort_drops_the_stages_that_tasks_have_reported_and_a_batch_write_its_own(producer: FakeProducer) -> None:
@@ -140,6 +174,15 @@ def test_abort_drops_the_stages_that_tasks_have_reported_and_a_batch_write_its_o
     assert producer.dropped == [BATCH]
     RmqpullBatchWriter(OPTIONS).abort([None])
     assert producer.dropped[1].writer_id.startswith("rmqpull-spark-sink/")
+
+
+def test_abort_drops_what_unfinished_tasks_have_staged_if_the_checkpoint_names_the_query(
+    producer: FakeProducer, checkpoint: Path
+) -> None:
+    """A cancelled micro-batch, of which no task has finished."""
+    writing_to(str(checkpoint)).abort([None, None], 7)
+    writing_to("s3a://bucket/checkpoint").abort([None, None], 7)
+    assert producer.dropped == [BATCH]
 
 
 def test_abort_never_fails(producer: FakeProducer, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
+WAIT_S = 180
+
 
 def _with_worker(messages: DataFrame, meeting: Path) -> DataFrame:
     meeting.mkdir()
@@ -48,7 +50,7 @@ def main(endpoints: str, topic: str, folder: Path) -> None:
     stream = spark.readStream.format("rmqpull").options(**options).load()
     writer = _with_worker(stream, folder / "stream").writeStream.format("parquet")
     writer = writer.option("path", str(folder / "rows")).option("checkpointLocation", str(folder / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    assert writer.trigger(availableNow=True).start().awaitTermination(WAIT_S)
     _keep(spark.read.parquet(str(folder / "rows")), folder / "stream.json")
     spark.stop()
 

@@ -13,6 +13,8 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+WAIT_S = 180
+
 
 def _bodies(messages: DataFrame) -> list[str]:
     return sorted(row["body"] for row in messages.selectExpr("CAST(body AS STRING) AS body").collect())
@@ -31,7 +33,7 @@ def main(remote: str, endpoints: str, topic: str, folder: Path) -> None:
     writer = (
         stream.writeStream.format("memory").queryName("kept").option("checkpointLocation", str(folder / "checkpoint"))
     )
-    writer.trigger(availableNow=True).start().awaitTermination()
+    assert writer.trigger(availableNow=True).start().awaitTermination(WAIT_S)
     seen["stream"] = _bodies(spark.table("kept"))
 
     try:

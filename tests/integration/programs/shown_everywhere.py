@@ -12,6 +12,8 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+WAIT_S = 180
+
 
 def show(*things: object) -> None:
     sys.stdout.write(f"{things}\n")
@@ -44,13 +46,13 @@ def main(folder: Path, options: dict[str, str]) -> None:
     stream.explain(True)
     writer = stream.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    assert query.awaitTermination(WAIT_S)
     show(query.lastProgress, query.status, query.recentProgress)
     query.explain(True)
 
     refused = spark.readStream.format("rmqpull").options(**options | {"accessKey": "stranger"}).load()
     with contextlib.suppress(PySparkException):  # Spark logs it
-        refused.writeStream.format("noop").start().awaitTermination()
+        assert refused.writeStream.format("noop").start().awaitTermination(WAIT_S)
     try:
         spark.read.format("rmqpull").options(**options | {"tlsCaFile": "/nowhere/ca.pem"}).load().collect()
     except PySparkException as error:

@@ -24,6 +24,7 @@ from rmqpull_client.transports.port import TransactionId
 from tests.harness.broker_processes import StartBroker
 from tests.harness.server_kinds import STAGES, needs
 from tests.harness.spark_sink import ServeSink
+from tests.harness.waiting import WAIT_S
 
 ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 MIB = 1 << 20
@@ -69,7 +70,7 @@ def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: Star
             pass
         broker.kill()
         broker.start()
-        committed.result()
+        committed.result(WAIT_S)
     assert counts() == {200 * 50}
 
 
@@ -147,4 +148,5 @@ def peak_of_workers() -> Iterator[dict[int, int]]:
         yield peaks
     finally:
         done.set()
-        watcher.join()
+        watcher.join(WAIT_S)
+        assert not watcher.is_alive(), "the watcher did not end"

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark_rmqpull.sink.invalid_rows import REASON, TOPIC
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import Topics
-from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, STAGES, STANDARD, make_params, needs
+from tests.harness.server_kinds import APACHE, REMOTING, REQUESTS, STAGES, STANDARD, make_params, needs
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
@@ -201,6 +201,25 @@ def test_invalid_rows_are_skipped_or_become_dead_letters(serve: ServeSink, wante
         assert {letter[TOPIC] for letter in letters.values()} == {"orders"}
 
 
+CONTROL = "a\x01b"
+
+
+def test_a_copy_of_any_message_is_written_if_properties_may_be_dropped(serve: ServeSink, kind: str) -> None:
+    """Brokers keep character 1 in a value; over gRPC it is refused."""
+    sink = serve({"orders": 1})
+    schema = "body STRING, properties MAP<STRING,STRING>"
+    rows = (
+        ("1", {"colour": "red", "INNER_MULTI_DISPATCH": "x"}),
+        ("2", {"note": CONTROL, "two": "a\x02b", "colour": "blue"}),
+    )
+    assert "Invalid row for topic orders" in refusal(sink, schema, *rows, topic="orders")
+    sink.write(sink.rows(schema, *rows), topic="orders", invalidProperties="drop")
+    found = {row.message.body: dict(row.message.properties) for row in sink.messages("orders")}
+    written = {body: {name: own[name] for name in own if not name.startswith("rmqpull")} for body, own in found.items()}
+    note = {"note": CONTROL} if kind in (REMOTING, APACHE) else {}
+    assert written == {b"1": {"colour": "red"}, b"2": {"colour": "blue", **note}}
+
+
 def test_the_error_names_a_topic_without_write_permission(serve: ServeSink) -> None:
     sink = serve({"others": 1})
     sink.server.create_topic_without_writes("orders")
@@ -212,7 +231,7 @@ def test_the_error_names_a_topic_without_write_permission(serve: ServeSink) -> N
         assert "Give it write permission: " in text
 
 
-SENDS = {STAGES: "StageColumns", COLUMNS_ADMIN: "PublishColumns", STANDARD: "SendMessage"}
+SENDS = REQUESTS["send"]
 
 
 @needs("faults")
@@ -228,7 +247,8 @@ def test_a_broker_that_stays_away_ends_the_write_with_the_topic_in_the_error(ser
     sink = serve()
     sink.server.broker.faults.disconnect(SENDS[kind], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
-    assert f"BrokerUnavailable: Cannot write rows to topic orders: No broker responded to {SENDS[kind]}" in text
+    said = "Broker broker-a did not respond" if kind == REMOTING else "No broker responded"
+    assert f"BrokerUnavailable: Cannot write rows to topic orders: {said} to {SENDS[kind]}" in text
 
 
 @needs("faults")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from tests.harness.server_kinds import needs
+from tests.harness.spark_queries import await_end
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 pytestmark = needs("stages")
@@ -131,4 +132,4 @@ def test_without_a_readable_checkpoint_only_the_rows_are_compared(sink: SinkHarn
 def run_unseen(sink: SinkHarness, rows: DataFrame, topic: str) -> None:
     options = {**sink.server.options, "topic": topic}
     writer = rows.writeStream.format("rmqpull").options(**options).queryName("copier")
-    writer.trigger(availableNow=True).start().awaitTermination()
+    await_end(writer.trigger(availableNow=True).start())

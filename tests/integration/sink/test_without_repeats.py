@@ -18,6 +18,7 @@ from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import TransactionId
 from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, make_params
+from tests.harness.spark_queries import await_end
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing.md"
@@ -68,7 +69,8 @@ def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: S
     wanted = send_all(sink)
     _, rows = run_guide(sink)
     writer = rows.writeStream.format("memory").queryName("deduplicated")
-    writer.option("checkpointLocation", str(sink.checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    writer = writer.option("checkpointLocation", str(sink.checkpoint))
+    await_end(writer.trigger(availableNow=True).start())
     assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
 
 

@@ -15,6 +15,7 @@ from processes.process_table import Process, list_descendants, read_command_line
 from processes.spark import WORKER, kind_of
 from rmqpull_broker.core.model import Message, TopicType
 from tests.harness.server_kinds import APACHE, STAGES, STANDARD, make_params, needs
+from tests.harness.spark_queries import await_end
 from tests.harness.spark_sink import ServeSink
 from tests.harness.waiting import wait_until
 
@@ -247,7 +248,7 @@ def test_all_writes_in_one_for_each_batch_are_stored(serve: ServeSink) -> None:
         for topic in ("copies", "others", "copies"):
             sink.write(rows.select("body"), topic=topic)
 
-    sink.stream("orders").writeStream.foreachBatch(write).trigger(availableNow=True).start().awaitTermination()
+    await_end(sink.stream("orders").writeStream.foreachBatch(write).trigger(availableNow=True).start())
     assert (sorted(sink.bodies("copies")), sorted(sink.bodies("others"))) == ([b"1", b"1", b"2", b"2"], [b"1", b"2"])
 
 

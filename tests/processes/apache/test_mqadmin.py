@@ -20,6 +20,7 @@ from tests.harness.waiting import wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "broker-support.md"
 TOPIC, GROUP = "admin-orders", "admin-readers"
+ALL_WITHIN_S = 600
 LIVE = "admin-live"
 """A topic with one message, and a group with a member that has read it."""
 UNIQ_KEY = "7F000001000000000000000000000{:03d}"
@@ -220,7 +221,7 @@ def printed(
     with running_broker({}, remoting=True) as broker, ThreadPoolExecutor(2) as both:  # most of the commands wait
         servers = {"here": broker.remoting_addresses[0], "there": apache.addresses}
         runs = [both.submit(run_all, apache_release, servers[at], tmp_path_factory.mktemp(at)) for at in servers]
-        here, there = (run.result() for run in runs)
+        here, there = (run.result(ALL_WITHIN_S) for run in runs)
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 

@@ -18,7 +18,7 @@ from rmqpull_proto.remoting.codes import RequestCode
 from tests.harness.receiver import Receiver
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.waiting import wait_until
-from tests.processes.apache.test_mqadmin import Printed, list_commands, normalize
+from tests.processes.apache.test_mqadmin import ALL_WITHIN_S, Printed, list_commands, normalize
 
 TOPIC, GROUP, PULLERS = "admin-popped", "admin-poppers", "admin-pullers"
 RETRIES = f"%RETRY%{GROUP}_{TOPIC}"
@@ -124,7 +124,7 @@ def printed(
         }
         folders = {at: tmp_path_factory.mktemp(at) for at in servers}
         runs = [both.submit(run_all, apache_release, names, folders[at], pop) for at, (names, pop) in servers.items()]
-        here, there = (run.result() for run in runs)
+        here, there = (run.result(ALL_WITHIN_S) for run in runs)
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 

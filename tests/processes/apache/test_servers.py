@@ -28,7 +28,6 @@ time.sleep(600)
 """
 
 
-@pytest.mark.apache_small
 def test_a_started_broker_is_registered_and_creates_topics(apache: ApacheCluster) -> None:
     broker = apache.brokers[0]
     assert apache.administration.find_brokers() == {"broker-a": {0: broker.address}}

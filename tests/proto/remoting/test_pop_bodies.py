@@ -60,6 +60,7 @@ def test_request_modes() -> None:
     assert decode_request_mode(b'{"topic":"t"}') == RequestMode("t", "", "PULL", 0)
     with pytest.raises(WireError):
         decode_request_mode(b"{}")
-    modes = json.loads(encode_request_modes([RequestMode("t", "g", "POP", 1), RequestMode("t", "h")]))
+    parts = encode_request_modes({"t": [RequestMode("t", "g", "POP", 1), RequestMode("t", "h")]})
+    modes = json.loads(b"".join(part for part in parts if part is not None))
     assert modes["messageRequestModeMap"]["t"].keys() == {"g", "h"}
     assert modes["messageRequestModeMap"]["t"]["g"] == json.loads(body)

@@ -32,7 +32,7 @@ def test_a_response_is_read_as_it_was_meant(
     body: list[bytes],
 ) -> None:
     request = RemotingCommand(11, opaque=opaque, serialization=serialization)
-    frame = encode_pull_response(request, PullResponse(code, remark, *offsets, [memoryview(part) for part in body]))
+    frame = encode_pull_response(request, PullResponse(code, remark, *offsets, [memoryview(part) for part in body], 15))
     ((start, end),) = split_frames(memoryview(frame), 0, len(frame))
     assert end == len(frame)
     command = decode_command(memoryview(frame)[start:])
@@ -43,7 +43,7 @@ def test_a_response_is_read_as_it_was_meant(
         min_offset=min_offset,
         max_offset=max_offset,
         topic_sys_flag=0,
-        group_sys_flag=0,
+        group_sys_flag=15,
     )
     expected = request.make_response(code, fields.to_fields(), b"".join(body), remark)
     expected.language = LanguageCode.JAVA

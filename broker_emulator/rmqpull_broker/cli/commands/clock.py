@@ -9,7 +9,8 @@ import click
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected
 from rmqpull_broker.cli.output import show_json
-from rmqpull_broker.cli.values import DURATION, TIME, format_time
+from rmqpull_broker.cli.values import DURATION, TIME
+from rmqpull_broker.server.wire.times import format_time
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 
@@ -22,10 +23,17 @@ def command() -> None:
 @as_json
 @connected
 def show(connection: Connection, as_json: bool) -> None:
-    """Show the time of the broker's clock, and whether the clock is manual."""
+    """Show the time of the broker's clock, and whether the clock is manual.
+
+    Also tells if messages are from the future, because the clock was ahead when they were stored.
+    """
     response = connection.admin("GetClock", rpc.GetClockRequest())
-    kind = "manual" if response.is_manual else "system"
-    _print_time(response.now_ms, as_json, {"clock": kind}, f" ({kind} clock)")
+    kind, newest_ms = "manual" if response.is_manual else "system", response.newest_store_ms
+    note = f" ({kind} clock)"
+    if newest_ms > response.now_ms:
+        note += f"\nthe newest message is from the future: its store time is {format_time(newest_ms)}"
+    newest = format_time(newest_ms) if newest_ms else None
+    _print_time(response.now_ms, as_json, {"clock": kind, "newestStoreTime": newest}, note)
 
 
 @command.command(

@@ -11,7 +11,8 @@ from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected
 from rmqpull_broker.cli.output import show, show_json, show_table
 from rmqpull_broker.cli.values import DURATION
-from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.server.wire.fault_names import check_code
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("id", "rpc", "action", "topic", "brokerName", "queueId", "group", "clientId", "times", "struck", "kept")
@@ -55,11 +56,12 @@ def _match_options(function: Any) -> Any:
         "rmqpull-broker fault add PullColumns --client-id spark-1 --hold",
         "rmqpull-broker fault add CommitOffsets --disconnect --after",
         "rmqpull-broker fault add AckMessage --group readers --drop --after",
+        "rmqpull-broker fault add SEND_MESSAGE_V2 --fail FLUSH_DISK_TIMEOUT",
     ]
 )
 @click.argument("rpc_name", metavar="[RPC]", default="*")
 @_match_options
-@click.option("--fail", metavar="CODE", help="Respond with this status code of apache.rocketmq.v2.")
+@click.option("--fail", metavar="CODE", help="Respond with this code of apache.rocketmq.v2 or ResponseCode.")
 @click.option("--message", metavar="TEXT", help="Message of the response, with --fail.")
 @click.option("--delay", type=DURATION, metavar="DURATION", help="Continue after this time.")
 @click.option("--drop", is_flag=True, help="Never respond.")
@@ -96,9 +98,9 @@ def add(
         raise click.UsageError("give exactly one of --fail, --delay, --drop, --hold and --disconnect")
     if always and times is not None:
         raise click.UsageError("give either --times or --always")
-    rule = rpc.FaultRule(
-        rpc=rpc_name, action=chosen[0], times=0 if always else times or 1, code=_code(fail), delay_ms=delay, **matched
-    )
+    rule = rpc.FaultRule(rpc=rpc_name, action=chosen[0], times=0 if always else times or 1, delay_ms=delay, **matched)
+    if fail is not None:
+        rule.code_name = _read_code(rpc_name, fail)
     rule = connection.admin("PutFaultRule", rpc.PutFaultRuleRequest(rule=rule)).rule
     if as_json:
         show_json(_row(rule))
@@ -106,16 +108,13 @@ def add(
         show_table([_row(rule)], _COLUMNS)
 
 
-def _code(name: str | None) -> Any:
-    if name is None:
-        return None
+def _read_code(rpc_name: str, text: str) -> str:
+    code = text.upper()
     try:
-        return v2.Code.Value(name.upper())
-    except ValueError:
-        raise click.BadParameter(
-            f"{name!r} is not a status code of apache.rocketmq.v2, such as TOO_MANY_REQUESTS or INTERNAL_SERVER_ERROR",
-            param_hint="'--fail'",
-        ) from None
+        check_code(rpc_name, code)
+    except BadRequest as refusal:
+        raise click.BadParameter(str(refusal), param_hint="'--fail'") from None
+    return code
 
 
 @command.command("list", examples=["rmqpull-broker fault list", "rmqpull-broker fault list --json"])
@@ -164,7 +163,7 @@ def _row(rule: rpc.FaultRule) -> dict[str, Any]:
 def _action(rule: rpc.FaultRule) -> str:
     words = [rpc.FaultAction.Name(rule.action).lower()]
     if rule.action == rpc.FAIL:
-        words.append(v2.Code.Name(rule.code))
+        words.append(rule.code_name)
     if rule.action == rpc.DELAY:
         words.append(f"{rule.delay_ms} ms")
     return " ".join([*words, *["after"] * rule.after])

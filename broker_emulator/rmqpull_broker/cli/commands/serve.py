@@ -17,22 +17,22 @@ from rmqpull_broker.cli.values import Parsed
 from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
+from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS
 from rmqpull_broker.lean import allow_many_connections, share_one_heap
 from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_proto.large_messages import reuse_memory
+
+_logger = logging.getLogger(__name__)
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds one flag per declared setting."""
     for setting in reversed(SETTINGS):
         default = "" if setting.default is None else f"  [default: {setting.default}]"
-        option = click.option(
-            f"--{setting.name}",
-            type=Parsed(setting.form, setting.parse),
-            metavar=setting.form,
-            multiple=setting.is_repeated,
-            help=setting.doc + default,
-        )
+        options: dict[str, Any] = {"is_flag": True, "default": None}
+        if not setting.is_switch:
+            options = {"type": Parsed(setting.form, setting.parse), "metavar": setting.form}
+        option = click.option(f"--{setting.name}", multiple=setting.is_repeated, help=setting.doc + default, **options)
         command = option(command)
     return command
 
@@ -124,6 +124,7 @@ async def _serve(config: BrokerConfig) -> None:
         others = {"remoting": ",".join(server.remoting_addresses), "tls": server.tls_endpoints}
         if config.metrics_listen is not None and metrics_port is not None:
             others["metrics"] = join_address(config.metrics_listen.host, metrics_port)
+        _tell_access(config)
         _print_ready(join_address(config.listen.host, port), others)
         await stopped.wait()
     finally:
@@ -160,6 +161,19 @@ def _reason(error: OSError) -> str:
     """The text of an error with its file, without the error number."""
     what = error.strerror or str(error)
     return f"{what}: {error.filename}" if error.filename else what
+
+
+def _tell_access(config: BrokerConfig) -> None:
+    """Logs who can do what, unless only this machine reaches the broker."""
+    served = (config.listen, *config.remoting, *((config.tls_listen,) if config.tls_listen else ()))
+    hosts = dict.fromkeys(host for host, _ in served if host != "localhost" and not LOOPBACK_PEERS.allows(host))
+    if hosts:
+        _logger.info(
+            "everybody who reaches %s can read, send, consume, and create topics and groups; changes and deletions of "
+            "what exists, properties, faults and the clock are for %s (--admin-from): see docs/access.md",
+            ", ".join(hosts),
+            config.admin_from.describe(),
+        )
 
 
 def _print_ready(endpoints: str, others: Mapping[str, str | None]) -> None:

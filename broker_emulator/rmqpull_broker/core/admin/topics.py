@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from rmqpull_broker.core.errors import BadRequest, IllegalTopic, TopicNotFound
+from rmqpull_broker.core.errors import BadRequest, BrokerError, IllegalTopic, TopicNotFound
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicType
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -41,17 +41,19 @@ def create_topic(draft: Draft, topic: TopicConfig) -> None:
         )
 
 
-def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
+def put_topic(draft: Draft, topic: TopicConfig, refusal: BrokerError | None = None) -> TopicConfig:
     """Creates or changes a topic, like UPDATE_AND_CREATE_TOPIC, and returns it.
 
     A change keeps the topic's creation id and its messages, even in queues that the topic no longer has. Raises
-    IllegalTopic and BadRequest (rules 3.9.3).
+    IllegalTopic and BadRequest (rules 3.9.3), and ``refusal`` instead of a change.
     """
     check_changed_name(draft.state, topic.name)
     _check(draft, topic)
     existing = draft.find_topic(topic.name)
     if existing is not None:
         topic = replace(topic, creation_id=existing.creation_id)
+        if topic != existing and refusal is not None:
+            raise refusal
     if topic != existing:
         draft.add(TopicPut(topic))
     return topic
@@ -85,10 +87,10 @@ def create_on_send(
     The new topic inherits the permission of ``default_topic``, normally TBW102. ``queue_nums`` is the number of queues
     in the request. ``new_id`` returns the creation id.
     """
+    if default_topic == TBW102 and not draft.properties.auto_create_topic_enable:
+        draft.state.end_inheriting(TBW102)
     default = draft.find_topic(default_topic)
     if default is None or not default.perm & PERM_INHERIT:
-        return None
-    if default_topic == TBW102 and not draft.properties.auto_create_topic_enable:
         return None
     queues = max(0, min(queue_nums, default.write_queue_nums))
     topic = TopicConfig(name, queues, queues, TopicType.NORMAL, new_id(), default.perm & ~PERM_INHERIT)
@@ -96,12 +98,17 @@ def create_on_send(
     return topic
 
 
-def ensure_retry_topic(draft: Draft, name: str, queue_nums: int, new_id: Callable[[], str]) -> TopicConfig:
-    """Returns a ``%RETRY%`` or ``%DLQ%`` topic, or creates it (createTopicInSendMessageBackMethod)."""
+def ensure_retry_topic(
+    draft: Draft, name: str, queue_nums: int, new_id: Callable[[], str], *, within_limits: bool = True
+) -> TopicConfig:
+    """Returns a ``%RETRY%`` or ``%DLQ%`` topic, or creates it (createTopicInSendMessageBackMethod).
+
+    Raises TooManyRequests, unless it need not be ``within_limits``.
+    """
     topic = draft.find_topic(name)
     if topic is None:
         topic = TopicConfig(name, queue_nums, queue_nums, TopicType.NORMAL, new_id(), PERM_READ | PERM_WRITE)
-        draft.add(TopicPut(topic))
+        draft.add(TopicPut(topic), within_limits=within_limits)
     return topic
 
 

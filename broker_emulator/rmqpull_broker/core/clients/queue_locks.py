@@ -7,18 +7,21 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 
 LOCK_MAX_LIVE_TIME_MS = 60_000
 """``rocketmq.broker.rebalance.lockMaxLiveTime``: how long a lock is valid without renewal."""
 LOCKS_MAX = 100_000
-"""Locks of all groups. Expired locks count until the limit is reached."""
+"""Locks that one connection holds, if it is alone; see :mod:`rmqpull_broker.core.shares`. Expired locks count until a
+share is used up."""
 
 
 class QueueLock(NamedTuple):
-    """The client that holds a queue, and the time of its last renewal (milliseconds since the epoch)."""
+    """The client that holds a queue, its connection, and when it was renewed last (milliseconds since the epoch)."""
 
     client_id: str
     last_update_ms: int
+    holder: Holder = ANYBODY
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether another client may take the lock. At exactly 60 s it is still valid."""
@@ -33,22 +36,27 @@ class QueueLocks:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
+        self._shares = Shares(LOCKS_MAX)
+        self._no_expired_until_ms = 0
 
     def lock_batch(
-        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder = ANYBODY
     ) -> frozenset[MessageQueue]:
         """Locks those of ``queues`` that are free, expired or the client's own, and returns them.
 
-        Leaves out queues of other clients. Raises TooManyRequests, and then locks nothing, above LOCKS_MAX locks.
+        Leaves out queues of other clients. Raises TooManyRequests, and then locks nothing, when the share of ``holder``
+        is used up.
         """
         locks = self._groups.get(group, {})
         wanted = frozenset(queues)
         gained = frozenset(
             queue for queue in wanted if (lock := locks.get(queue)) is None or _may_take(lock, client_id, now_ms)
         )
-        self._make_room(len(gained - locks.keys()), now_ms)
-        if gained:
-            self._groups.setdefault(group, {}).update({queue: QueueLock(client_id, now_ms) for queue in gained})
+        self._make_room(len(gained - locks.keys()), now_ms, holder)
+        for queue in gained:
+            self._drop(group, queue)
+            self._groups.setdefault(group, {})[queue] = QueueLock(client_id, now_ms, holder)
+        self._shares.take(holder, len(gained))
         return gained
 
     def unlock_batch(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
@@ -57,9 +65,7 @@ class QueueLocks:
         for queue in queues:
             lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
-                del locks[queue]
-        if not locks:
-            self._groups.pop(group, None)
+                self._drop(group, queue)
 
     def has_locks(self, group: str, now_ms: int) -> bool:
         """Whether a client holds a queue of the group. Then the group consumes in order (rules 3.10.3)."""
@@ -74,18 +80,36 @@ class QueueLocks:
         """Returns the names of groups with locks, expired ones included, sorted."""
         return sorted(self._groups)
 
-    def _make_room(self, count: int, now_ms: int) -> None:
-        if count == 0 or self._count() + count <= LOCKS_MAX:
+    def _make_room(self, count: int, now_ms: int, holder: Holder) -> None:
+        if count == 0 or self._shares.allows(holder, count):
             return
-        for group in self.groups():
-            self._groups[group] = self.list_locks(group, now_ms)
-            if not self._groups[group]:
-                del self._groups[group]
-        if self._count() + count > LOCKS_MAX:
-            raise TooManyRequests(f"{LOCKS_MAX} queues are locked already, the max; unlock some or lock again later")
+        if now_ms >= self._no_expired_until_ms:
+            self._drop_expired(now_ms)
+        if not self._shares.allows(holder, count):
+            raise TooManyRequests(
+                f"{count} queues cannot be locked: locked are {self._shares.describe(holder)}; "
+                "unlock some or lock again later"
+            )
 
-    def _count(self) -> int:
-        return sum(map(len, self._groups.values()))
+    def _drop_expired(self, now_ms: int) -> None:
+        """Drops all expired locks, and finds out until when there can be no further one."""
+        oldest_ms = now_ms
+        for group in self.groups():
+            for queue, lock in list(self._groups[group].items()):
+                if lock.is_expired(now_ms):
+                    self._drop(group, queue)
+                else:
+                    oldest_ms = min(oldest_ms, lock.last_update_ms)
+        self._no_expired_until_ms = oldest_ms + LOCK_MAX_LIVE_TIME_MS + 1
+
+    def _drop(self, group: str, queue: MessageQueue) -> None:
+        """Forgets a lock, if there is one."""
+        locks = self._groups.get(group, {})
+        lock = locks.pop(queue, None)
+        if lock is not None:
+            self._shares.give_back(lock.holder)
+            if not locks:
+                del self._groups[group]
 
 
 def _may_take(lock: QueueLock, client_id: str, now_ms: int) -> bool:

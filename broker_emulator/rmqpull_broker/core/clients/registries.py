@@ -139,10 +139,11 @@ class ConsumerRegistry:
         for info in self._groups.values():
             info.members.keep(channel_ids, now_ms)
 
-    def expire(self, now_ms: int) -> list[ClientChannel]:
+    def expire(self, now_ms: int, wall_ms: int | None = None) -> list[ClientChannel]:
         """Removes members without a heartbeat for two minutes, and returns the channels to close.
 
-        It notifies nobody. It removes old compensated subscriptions and unused filters, too.
+        It notifies nobody. It removes old compensated subscriptions and unused filters, too. The age of subscriptions
+        is counted until ``wall_ms``, because clients name the times at which they made them.
         """
         expired: dict[str, ClientChannel] = {}
         for group, info in list(self._groups.items()):
@@ -151,7 +152,7 @@ class ConsumerRegistry:
             expired.update({channel.channel_id: channel for channel in removed})
             if not info.members:
                 del self._groups[group]
-        self._expire_compensated(now_ms)
+        self._expire_compensated(now_ms if wall_ms is None else wall_ms)
         self._filters.forget_dead(now_ms)
         return list(expired.values())
 

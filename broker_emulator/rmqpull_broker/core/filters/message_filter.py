@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.errors import FilterNotSupported, IllegalFilterExpression
 from rmqpull_broker.core.filters import sql92_grammar
 from rmqpull_broker.core.filters.java_values import NotComparable, trim
-from rmqpull_broker.core.filters.sql92 import Expression, list_properties
+from rmqpull_broker.core.filters.sql92 import Expression, TooComplex, list_properties
 from rmqpull_broker.core.messages.message_properties import find_combinations, make_property_column
 from rmqpull_broker.core.model import StoredMessage
 
@@ -88,14 +88,14 @@ class SqlFilter(MessageFilter):
     constants: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        _compile(self.expression)
+        _compiled(self.expression)
 
     @property
     def keeps_everything(self) -> bool:
         return False
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        tree, named = _compile(self.expression)
+        tree, named = _compiled(self.expression)
         constants = dict(self.constants)
         names = [name for name in named if name not in constants]
         if not names:
@@ -112,16 +112,28 @@ def _is_true(tree: Expression, properties: Mapping[str, str | None]) -> bool:
         return False
 
 
-@functools.lru_cache(maxsize=COMPILED_EXPRESSIONS_MAX)
-def _compile(expression: str) -> tuple[Expression, list[str]]:
+def _compiled(expression: str) -> tuple[Expression, list[str]]:
+    """Returns the tree of an expression and its properties. Raises IllegalFilterExpression."""
     _check_length(expression)
-    tree = sql92_grammar.parse(expression)
+    found = _compile(expression)
+    if isinstance(found, IllegalFilterExpression):
+        raise type(found)(str(found))
+    return found
+
+
+@functools.lru_cache(maxsize=COMPILED_EXPRESSIONS_MAX)
+def _compile(expression: str) -> tuple[Expression, list[str]] | IllegalFilterExpression:
+    """Keeps refusals, too: who sends a malformed expression sends it again with each pull."""
+    try:
+        tree = sql92_grammar.parse(expression)
+    except IllegalFilterExpression as refusal:
+        return refusal.with_traceback(None)
     return tree, list_properties(tree)
 
 
 def _check_length(expression: str) -> None:
     if len(expression) > EXPRESSION_LENGTH_MAX:
-        raise IllegalFilterExpression(
+        raise TooComplex(
             f"the filter expression has {len(expression)} characters, more than the max of {EXPRESSION_LENGTH_MAX}"
         )
 
@@ -161,10 +173,11 @@ def make_pull_filter(
 ) -> MessageFilter:
     """Returns the filter of a pull with its own subscription.
 
-    A malformed SQL expression and an unknown type pass every message, or are refused when ``is_strict``. The type
-    ``""`` has no tags and passes no message, unless the expression is ``*`` (rules 6.1). Retry topics are no exception:
-    all of their messages pass because clients subscribe to them with ``*``. Raises IllegalFilterExpression for ``||``
-    alone and for an empty expression of another type than TAG, and FilterNotSupported.
+    A malformed SQL expression and an unknown type pass every message, or are refused when ``is_strict``. SQL above the
+    limits of length and nesting is refused: it may be well-formed. The type ``""`` has no tags and passes no message,
+    unless the expression is ``*`` (rules 6.1). Retry topics are no exception: all of their messages pass because
+    clients subscribe to them with ``*``. Raises IllegalFilterExpression for ``||`` alone and for an empty expression of
+    another type than TAG, and FilterNotSupported.
     """
     if expression_type is None or expression_type == TAG:
         try:
@@ -178,6 +191,10 @@ def make_pull_filter(
     check_filter_supported(expression_type, enable_property_filter)
     try:
         return parse_filter(expression_type, expression)
+    except TooComplex:
+        if is_strict:
+            raise
+        raise _make_parse_error() from None
     except IllegalFilterExpression:
         if is_strict:
             raise

@@ -17,6 +17,12 @@ NESTING_MAX = 100
 Properties = Mapping[str, "str | None"]
 
 
+class TooComplex(IllegalFilterExpression):
+    """An expression exceeds a limit, so nobody knows whether it is malformed."""
+
+    code = IllegalFilterExpression.code
+
+
 class Expression(abc.ABC):
     """A node. ``is_boolean`` says whether it may be used as a condition.
 
@@ -29,7 +35,7 @@ class Expression(abc.ABC):
         self.operands = operands
         self._depth: int = 1 + max((operand._depth for operand in operands), default=0)
         if self._depth > NESTING_MAX:
-            raise make_error(
+            raise TooComplex(
                 f"The expression is nested deeper than {NESTING_MAX} levels; split it into several filters"
             )
 

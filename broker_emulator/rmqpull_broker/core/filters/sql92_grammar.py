@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rmqpull_broker.core.filters.sql92 import Expression, make_error
+from rmqpull_broker.core.filters.sql92 import Expression, TooComplex, make_error
 from rmqpull_broker.core.filters.sql92_rules import Rules
 
 if TYPE_CHECKING:
-    from lark import Lark, Token
+    from lark import Lark
+
+TOKENS_MAX = 4_096
+"""Words, numbers, texts and signs of an expression: other calls wait while they are parsed."""
 
 _KEYWORD_TERMINALS = "_AND _OR _NOT _BETWEEN _IN _TRUE _FALSE _IS _NULL CONTAINS STARTSWITH ENDSWITH"
 _KEYWORDS = {terminal.lstrip("_"): terminal for terminal in _KEYWORD_TERMINALS.split()}
 
-# Letters are spelled out: with a flag for any case, the Kelvin sign would match a k. A line comment without an end of
-# line is two minus signs, like in RocketMQ.
+_COMMENTS = ("BLOCK_COMMENT", "LINE_COMMENT")
+
 _GRAMMAR = r"""
 start: disjunction
 disjunction: conjunction (_OR conjunction)*
 conjunction: equality (_AND equality)*
 ?equality: comparison
-    | equality "=" comparison                               -> equal
-    | equality "<>" comparison                              -> not_equal
+    | equality _EQUAL comparison                               -> equal
+    | equality _NOT_EQUAL comparison                              -> not_equal
     | equality _IS _NULL                                    -> is_null
     | equality _IS _NOT _NULL                               -> is_not_null
 ?comparison: unary
     | comparison (GREATER | GREATER_EQUAL | LESS | LESS_EQUAL) unary  -> ordering
     | comparison _BETWEEN unary _AND unary                  -> between
     | comparison _NOT _BETWEEN unary _AND unary             -> not_between
-    | comparison _IN "(" STRING ("," STRING)* ")"           -> is_in
-    | comparison _NOT _IN "(" STRING ("," STRING)* ")"      -> is_not_in
+    | comparison _IN _LEFT STRING (_COMMA STRING)* _RIGHT           -> is_in
+    | comparison _NOT _IN _LEFT STRING (_COMMA STRING)* _RIGHT      -> is_not_in
     | comparison (CONTAINS | STARTSWITH | ENDSWITH) STRING  -> search
     | comparison _NOT (CONTAINS | STARTSWITH | ENDSWITH) STRING  -> search_not
-?unary: "+" unary
-    | "-" unary                                             -> negate
+?unary: _PLUS unary
+    | _MINUS unary                                             -> negate
     | _NOT unary                                            -> negation
     | primary
 ?primary: STRING                                            -> string
@@ -44,28 +49,62 @@ conjunction: equality (_AND equality)*
     | _FALSE                                                -> false
     | _NULL                                                 -> null
     | WORD                                                  -> property
-    | "(" disjunction ")"
-
-GREATER: ">"
-GREATER_EQUAL: ">="
-LESS: "<"
-LESS_EQUAL: "<="
-STRING: /'(?:''|[^'])*'/
-FLOATING_POINT.1: /[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+/
-DECIMAL: /0|[1-9][0-9]*[lL]?/
-WORD: /[A-Za-z_$][A-Za-z0-9_$]*/
-BLANK: /[ \t\n\r\f]+/
-LINE_COMMENT.1: /--[^\n\r]*(?:\r\n|\n|\r)/
-BLOCK_COMMENT: /\/\*[^*]*\*(?:\*|[^*\/][^*]*\*)*\//
-%ignore BLANK
-%ignore LINE_COMMENT
-%ignore BLOCK_COMMENT
+    | _LEFT disjunction _RIGHT
 """
 
 
-def _keyword_or_name(word: Token) -> Token:
-    keyword = _KEYWORDS.get(word.upper())
-    return word.update(type=keyword) if keyword else word
+# Letters are spelled out: with a flag for any case, the Kelvin sign would match a k.
+_TERMINALS = {
+    "BLANK": r"[ \t\n\r\f]+",
+    "BLOCK_COMMENT": r"/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/",
+    "LINE_COMMENT": r"--",
+    "STRING": r"'(?:''|[^'])*'",
+    "FLOATING_POINT": r"[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+",
+    "DECIMAL": r"0|[1-9][0-9]*[lL]?",
+    "WORD": r"[A-Za-z_$][A-Za-z0-9_$]*",
+    "_NOT_EQUAL": "<>",
+    "GREATER_EQUAL": ">=",
+    "LESS_EQUAL": "<=",
+    "GREATER": ">",
+    "LESS": "<",
+    "_EQUAL": "=",
+    "_LEFT": r"\(",
+    "_RIGHT": r"\)",
+    "_COMMA": ",",
+    "_PLUS": r"\+",
+    "_MINUS": "-",
+}
+_TOKEN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _TERMINALS.items()))
+_END_OF_LINE = re.compile(r"\r\n|\n|\r")
+_DECLARED = " ".join([_KEYWORD_TERMINALS, *(name for name in _TERMINALS if name not in ("BLANK", *_COMMENTS))])
+
+
+def _scan(expression: str) -> Iterator[tuple[str, str, int]]:
+    """Yields terminal, text and position of each token, in time linear to the length. Raises IllegalFilterExpression.
+
+    A line comment without an end of line is two minus signs, like in RocketMQ.
+    """
+    last_line = max(expression.rfind("\n"), expression.rfind("\r"))
+    at = 0
+    while at < len(expression):
+        match = _TOKEN.match(expression, at)
+        if match is None or match.lastgroup is None:
+            raise make_error(f'Lexical error at {_describe_place(expression, at)}.  Encountered: "{expression[at]}"')
+        terminal, text, at = match.lastgroup, match[0], match.end()
+        if terminal == "LINE_COMMENT" and match.start() < last_line:
+            end = _END_OF_LINE.search(expression, at)
+            at = end.end() if end is not None else at
+        elif terminal == "LINE_COMMENT":
+            yield from (("_MINUS", "-", place) for place in (at - 2, at - 1))
+        elif terminal == "WORD":
+            yield _KEYWORDS.get(text.upper(), terminal), text, match.start()
+        elif terminal not in _COMMENTS and terminal != "BLANK":
+            yield terminal, text, match.start()
+
+
+def _describe_place(expression: str, at: int) -> str:
+    line = expression.count("\n", 0, at) + 1
+    return f"line {line}, column {at - expression.rfind(chr(10), 0, at)}"
 
 
 @functools.cache
@@ -76,11 +115,10 @@ def _parser() -> Lark:
     rules = {name: rule for name, rule in vars(Rules).items() if not name.startswith("_")}
     transformer = v_args(inline=True)(type("Transformer", (Transformer,), rules))
     return Lark(
-        f"{_GRAMMAR}%declare {_KEYWORD_TERMINALS}\n",
+        f"{_GRAMMAR}%declare {_DECLARED}\n",
         parser="lalr",
         lexer="basic",
         transformer=transformer(),
-        lexer_callbacks={"WORD": _keyword_or_name},
         maybe_placeholders=False,
     )
 
@@ -88,24 +126,27 @@ def _parser() -> Lark:
 def parse(expression: str) -> Expression:
     """Parses the longest condition at the start of ``expression``. Ignores the rest, like RocketMQ.
 
-    Raises IllegalFilterExpression where RocketMQ's parser does, and above ``sql92.NESTING_MAX`` levels.
+    Raises IllegalFilterExpression where RocketMQ's parser does, and TooComplex above ``sql92.NESTING_MAX`` levels and
+    above ``TOKENS_MAX`` words and signs.
     """
     from lark import Token
-    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+    from lark.exceptions import UnexpectedToken
 
-    parser = _parser().parse_interactive(expression)
-    end = encountered = '"<EOF>"'
-    try:
-        for token in parser.iter_parse():
-            encountered = f'"{token}" at line {token.line}, column {token.column}'
-        encountered = end
-    except UnexpectedCharacters as error:
-        where = f"line {error.line}, column {error.column}"
-        raise make_error(f'Lexical error at {where}.  Encountered: "{error.char}"') from None
-    except UnexpectedToken:
-        pass  # not an error after a complete expression, which the end decides
+    parser = _parser().parse_interactive()
+    rest = None
+    for count, (terminal, text, at) in enumerate(_scan(expression), 1):
+        if count > TOKENS_MAX:
+            raise TooComplex(
+                f"The expression has more than {TOKENS_MAX} words and signs; split it into several filters"
+            )
+        try:
+            parser.feed_token(Token(terminal, text))
+        except UnexpectedToken:
+            rest = text, at  # not an error after a complete expression, which the end decides
+            break
     try:
         tree: Expression = parser.feed_token(Token("$END", ""))
     except UnexpectedToken:
+        encountered = '"<EOF>"' if rest is None else f'"{rest[0]}" at {_describe_place(expression, rest[1])}'
         raise make_error(f"Encountered {encountered}") from None
     return tree

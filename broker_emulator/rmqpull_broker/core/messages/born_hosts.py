@@ -1,7 +1,7 @@
-"""Born hosts: with a port if the producer uses the remoting protocol, without one if not (rules 4.7, 5.12.1).
+"""Born hosts: the address and port from which a message came (rules 4.7), and the host that a producer names.
 
-Only clients of the remoting protocol see the port. Apache's proxy names the host of its clients in properties, which
-the messages of other producers do not have.
+Apache's proxy names the host and the time of its clients in properties, which the messages of other producers do not
+have. Messages of older releases have the host alone, without a port. It stands for the property, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ import re
 from ipaddress import IPv6Address
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.messages.columns import format_milliseconds
+from rmqpull_proto.remoting import properties as names
 
 _WITH_PORT = r"^(?:(\d+\.\d+\.\d+\.\d+)|\[([0-9a-zA-Z:.%]+)\]):\d+$"
 _match = re.compile(_WITH_PORT).match
@@ -34,32 +38,23 @@ def _format_ipv6(text: str) -> str:
     return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
 
 
-def remove_ports(hosts: pa.Array) -> pa.Array:
-    """Returns hosts without ports. There are few different ones."""
-    if not _has_colon(hosts):
-        return hosts
-    encoded = hosts.dictionary_encode()
-    texts = [text and remove_port(text) for text in encoded.dictionary.to_pylist()]
-    return pa.array(texts, pa.string()).take(encoded.indices)
-
-
 def find_named_hosts(hosts: pa.Array) -> pa.Array:
-    """Returns the hosts that stand in properties, too: those without a port. All others become null."""
+    """Returns the hosts that stand for a property, too: those without a port. All others become null."""
     encoded = hosts.dictionary_encode()  # there are few different ones
     named = [text if text and is_named(text) else None for text in encoded.dictionary.to_pylist()]
     return pa.array(named, pa.string()).take(encoded.indices)
 
 
 def is_named(host: str) -> bool:
-    """Whether the host of a message stands in a property, too."""
+    """Whether the host of a message stands for a property, too: it has no port."""
     return bool(host) and _match(host) is None
 
 
-def _has_colon(hosts: pa.Array) -> bool:
-    """Looks for a colon in the bytes of all hosts at once."""
-    _, offsets, data = hosts.buffers()
-    if data is None or not len(hosts):
-        return False
-    bounds = pa.Array.from_buffers(pa.int32(), hosts.offset + len(hosts) + 1, [None, offsets])
-    first, last = bounds[hosts.offset].as_py(), bounds[hosts.offset + len(hosts)].as_py()
-    return re.search(b":", memoryview(data)[first:last]) is not None
+def make_named_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Returns the properties that hosts without a port stand for; none if there are no such hosts."""
+    hosts = find_named_hosts(batch.column("bornHost"))
+    if hosts.null_count == len(hosts):
+        return {}
+    times = format_milliseconds(batch.column("bornTimestamp"))
+    named_times = pc.if_else(pc.is_valid(hosts), times, pa.scalar(None, pa.string()))
+    return {names.BORN_HOST: hosts, names.BORN_TIMESTAMP: named_times}

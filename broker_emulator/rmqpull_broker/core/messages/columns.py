@@ -7,6 +7,7 @@ the standard protocol. ``systemProperties`` has RocketMQ's own properties that h
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -49,12 +50,21 @@ def make_constant_column(value: Any, data_type: pa.DataType, row_count: int) -> 
     return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
 
 
-def set_offsets_and_time(batch: pa.RecordBatch, offsets: pa.Array, store_timestamp_ms: int) -> pa.RecordBatch:
-    """Returns the rows of ``STORED_SCHEMA`` with these offsets and this store time."""
-    times = make_constant_column(store_timestamp_ms * 1000, TIMESTAMP, batch.num_rows)
+def set_offsets_and_times(
+    batch: pa.RecordBatch, offsets: pa.Array, store_times: Sequence[tuple[int, int]]
+) -> pa.RecordBatch:
+    """Returns the rows of ``STORED_SCHEMA`` with these offsets, and with store times: pairs of a time in ms and the
+    number of following rows that have it."""
+    runs = [make_constant_column(time_ms * 1000, TIMESTAMP, count) for time_ms, count in _join_runs(store_times)]
+    times = runs[0] if len(runs) == 1 else pa.concat_arrays(runs)
     replaced = {"queueOffset": offsets, "storeTimestamp": times}
     arrays = [replaced.get(field.name, batch.column(field.name)) for field in STORED_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
+
+
+def _join_runs(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    by_time = itertools.groupby(runs, key=lambda run: run[0])
+    return [(time_ms, sum(count for _, count in group)) for time_ms, group in by_time]
 
 
 def from_rows(rows: Sequence[StoredMessage]) -> pa.RecordBatch:

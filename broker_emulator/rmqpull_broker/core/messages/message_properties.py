@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core import limits
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.messages.born_hosts import find_named_hosts, is_named
+from rmqpull_broker.core.messages.born_hosts import is_named, make_named_columns
 from rmqpull_broker.core.messages.columns import format_milliseconds
 from rmqpull_broker.core.messages.hidden_properties import drop_hidden, drop_hidden_columns
 from rmqpull_broker.core.model import Message
@@ -89,7 +89,7 @@ def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperti
         *(pc.multiply(_is_ipv6(batch.column(name)), _IPV6_BYTES) for name in ("bornHost", "storeHost")),
         columns.count_map_bytes(batch.column("properties"), _SEPARATORS),
         columns.count_map_bytes(drop_hidden_columns(batch.column("systemProperties")), _SEPARATORS),
-        *_count_born_bytes(batch),
+        *(_count_own_bytes(name, texts) for name, texts in make_named_columns(batch).items()),
         *(
             _count_own_bytes(name, batch.column(column))
             for name, column in {names.TAGS: "tags", **NOT_RESERVED}.items()
@@ -127,16 +127,6 @@ def _count_own_bytes(name: str, texts: pa.Array) -> pa.Array:
     return pc.cast(pc.fill_null(pc.add(pc.binary_length(texts), len(name) + _SEPARATORS), 0), pa.int64())
 
 
-def _count_born_bytes(batch: pa.RecordBatch) -> list[pa.Array]:
-    """Returns the bytes of the properties in which Apache's proxy names the host and the time of a producer."""
-    hosts = find_named_hosts(batch.column("bornHost"))
-    if hosts.null_count == len(hosts):
-        return []
-    times = columns.format_milliseconds(batch.column("bornTimestamp"))
-    named_times = pc.if_else(pc.is_valid(hosts), times, pa.scalar(None, pa.string()))
-    return [_count_own_bytes(names.BORN_HOST, hosts), _count_own_bytes(names.BORN_TIMESTAMP, named_times)]
-
-
 def _is_ipv6(hosts: pa.Array) -> pa.Array:
     """Returns 1 for each IPv6 address, with or without a port, and 0 for any other."""
     return pc.cast(pc.greater(pc.fill_null(pc.count_substring(hosts, ":"), 0), 1), pa.int64())
@@ -170,8 +160,6 @@ _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
     names.KEYS: _joined("keys"),
     names.UNIQ_KEY: _text("msgId"),
     names.SHARDING_KEY: _text("messageGroup"),
-    names.BORN_HOST: _text("bornHost"),
-    names.BORN_TIMESTAMP: _milliseconds("bornTimestamp"),
     names.TIMER_DELIVER_MS: _milliseconds("deliveryTimestamp"),
     names.TRACE_CONTEXT: _text("traceContext"),
 }
@@ -189,6 +177,8 @@ def make_property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     else:
         maps = (batch.column("systemProperties"), batch.column("properties"))
         texts = pc.coalesce(*(pc.map_lookup(column, name, "first") for column in maps))
+        if name in (names.BORN_HOST, names.BORN_TIMESTAMP):
+            texts = pc.coalesce(texts, *(column for own, column in make_named_columns(batch).items() if own == name))
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core.messages.born_hosts import find_named_hosts
+from rmqpull_broker.core.messages.born_hosts import make_named_columns, remove_port
 from rmqpull_broker.core.messages.columns import format_milliseconds, slice_live_values
 from rmqpull_broker.core.messages.hidden_properties import (
     FLAG,
@@ -36,6 +36,7 @@ _HEAD_BYTES, _TAIL_BYTES = 48, 16
 _IPV6_MORE_BYTES = 12
 _FIXED_BYTES = 91
 _INT64_BYTES = 8
+_PORT_BYTES = 4
 _NO_HOST = bytes(8)
 _WITHOUT_HIGHEST_BIT = bytes(byte & 0x7F for byte in range(256))
 
@@ -127,11 +128,7 @@ def encode_property_texts(rows: pa.RecordBatch, common: Mapping[str, str]) -> pa
         names.TRACE_CONTEXT: rows.column("traceContext"),
         names.TIMER_DELIVER_MS: None if delivery.null_count == len(delivery) else format_milliseconds(delivery),
     }
-    born_hosts = find_named_hosts(rows.column("bornHost"))
-    if born_hosts.null_count < len(born_hosts):
-        times = format_milliseconds(rows.column("bornTimestamp"))
-        own[names.BORN_HOST] = born_hosts
-        own[names.BORN_TIMESTAMP] = pc.if_else(pc.is_valid(born_hosts), times, pa.scalar(None, pa.string()))
+    own |= make_named_columns(rows)
     parts = [_join_map(_drop_replaced(rows)), _join_map(drop_hidden_columns(rows.column("systemProperties")))]
     for name, texts in own.items():
         if texts is not None and texts.null_count < len(texts):
@@ -251,3 +248,10 @@ def pack_host(text: str) -> bytes:
         except (ValueError, OverflowError):
             continue
     return _NO_HOST
+
+
+def show_host(text: str) -> str:
+    """Returns the address and port of the host that ``pack_host`` packs, as Java's clients read it from a record."""
+    packed = pack_host(text)
+    address, port = ip_address(packed[:-_PORT_BYTES]), int.from_bytes(packed[-_PORT_BYTES:], "big")
+    return f"{address if address.version == 4 else remove_port(f'[{address}]:{port}')}:{port}"

@@ -75,7 +75,7 @@ def change_invisible_time(draft: Draft, message: Delivered, invisible_ms: int, n
     if receipt.is_ordered:
         batch = _find_batch(draft, group, queue, receipt)
         if batch is not None and offset not in batch.acknowledged:
-            draft.add(delay_in_order(batch, offset, now_ms + invisible_ms))
+            draft.add(delay_in_order(batch, offset, invisible_ms, now_ms))
         return receipt._replace(start_offset=offset, invisible_ms=now_ms + invisible_ms - receipt.pop_time_ms)
     if draft.is_in_flight(group, queue, offset, receipt.pop_time_ms):
         here = range(offset, offset + 1)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest
 from rmqpull_broker.core.state.facts import PoppedInOrder
+from rmqpull_broker.core.state.popped import find_visible_ms
 
 
 def find_block_end_ms(batch: PoppedInOrder | None, attempt_id: str, now_ms: int) -> int | None:
@@ -22,11 +23,6 @@ def find_block_end_ms(batch: PoppedInOrder | None, attempt_id: str, now_ms: int)
 def list_unacknowledged(batch: PoppedInOrder) -> list[int]:
     """Returns the offsets of the messages of a batch that are not acknowledged."""
     return [offset for offset in batch.offsets if offset not in batch.acknowledged]
-
-
-def find_visible_ms(batch: PoppedInOrder, offset: int) -> int:
-    """Returns when a message of a batch becomes visible again."""
-    return dict(batch.visible_ms).get(offset, batch.pop_time_ms + batch.invisible_ms)
 
 
 def make_ordered_batch(
@@ -59,6 +55,8 @@ def acknowledge_in_order(batch: PoppedInOrder, offset: int) -> tuple[PoppedInOrd
     return batch, left[0] if left else batch.offsets[-1] + 1
 
 
-def delay_in_order(batch: PoppedInOrder, offset: int, visible_ms: int) -> PoppedInOrder:
+def delay_in_order(batch: PoppedInOrder, offset: int, invisible_ms: int, now_ms: int) -> PoppedInOrder:
     """Returns the batch after the invisible time of a message was changed."""
-    return replace(batch, visible_ms=tuple(sorted({**dict(batch.visible_ms), offset: visible_ms}.items())))
+    visible = {**dict(batch.visible_ms), offset: now_ms + invisible_ms}
+    changed = {**dict(batch.changed_ms), offset: now_ms}
+    return replace(batch, visible_ms=tuple(sorted(visible.items())), changed_ms=tuple(sorted(changed.items())))

@@ -46,6 +46,8 @@ def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[
     topic = draft.require_topic(request.topic)
     if len(draft.state.popped) >= IN_FLIGHT_MAX:
         raise TooManyRequests(f"{IN_FLIGHT_MAX} messages are in flight already, the max; acknowledge some first")
+    if not request.in_order:
+        draft.room.check_topic(name_pop_retry_topic(request.group, request.topic))
     drawn = draw(_PERCENT)
     revive_queue_id = ORDER_REVIVE_QUEUE if request.in_order else draw(REVIVE_QUEUES)
     result = PopResult(now_ms, request.invisible_ms, revive_queue_id)

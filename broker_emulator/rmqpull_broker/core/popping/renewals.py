@@ -55,8 +55,10 @@ class _Place(NamedTuple):
 class Renewal:
     """A delivery that is renewed. ``topic`` is the one that the client asked for; ``receipt`` is the newest one.
 
-    ``popped_ms`` is the time of the pop, ``count`` the number of its renewals, and ``failures`` that of the failed
-    tries since the last one. ``is_kept`` is false when it was acknowledged or forgotten.
+    ``popped_ms`` is the time of the pop in its first receipt. By the clock of renewals, which nobody sets,
+    ``begun_ms`` is the same time, and ``visible_ms`` that at which the message comes again. ``count`` is the number of
+    renewals, and ``failures`` that of the failed tries since the last one. ``is_kept`` is false when it was
+    acknowledged or forgotten.
     """
 
     holder: Holder
@@ -65,6 +67,8 @@ class Renewal:
     receipt: Receipt
     reconsume_times: int
     popped_ms: int
+    begun_ms: int
+    visible_ms: int
     count: int = 0
     failures: int = 0
     is_kept: bool = True
@@ -84,9 +88,9 @@ class Step(NamedTuple):
 
 def plan_step(renewal: Renewal, group: GroupConfig, now_ms: int) -> Step | None:
     """Returns what to do with a receipt of a group that is due; None to forget it."""
-    if renewal.failures >= TRIES_MAX or renewal.receipt.is_expired(now_ms):
+    if renewal.failures >= TRIES_MAX or renewal.visible_ms <= now_ms:
         return None
-    if now_ms - renewal.popped_ms < RENEWED_MS_MAX:
+    if now_ms - renewal.begun_ms < RENEWED_MS_MAX:
         return Step(INVISIBLE_MS[min(renewal.count, len(INVISIBLE_MS) - 1)], is_last=False)
     return Step(find_redelivery_delay_ms(group, renewal.reconsume_times), is_last=True)
 
@@ -108,16 +112,22 @@ class Renewals:
         return list(self._by_holder)
 
     def keep(
-        self, holder: Holder, message_id: str, topic: str, receipt: Receipt, reconsume_times: int = 0
+        self, holder: Holder, message_id: str, topic: str, receipt: Receipt, reconsume_times: int = 0, ahead_ms: int = 0
     ) -> Renewal | None:
-        """Keeps the receipt of a new delivery, in place of an older one. Returns None above RENEWALS_MAX."""
+        """Keeps the receipt of a new delivery, in place of an older one. Returns None above RENEWALS_MAX.
+
+        ``ahead_ms`` says by how much the clock of renewals is ahead of the one that receipts have their times of.
+        """
         self.take(holder, message_id, receipt)
         if self._count >= RENEWALS_MAX:
             return None
-        renewal = Renewal(holder, message_id, topic, receipt, reconsume_times, receipt.pop_time_ms)
+        begun_ms, visible_ms = receipt.pop_time_ms + ahead_ms, receipt.visible_ms + ahead_ms
+        renewal = Renewal(
+            holder, message_id, topic, receipt, reconsume_times, receipt.pop_time_ms, begun_ms, visible_ms
+        )
         self._by_holder.setdefault(holder, {})[renewal.place] = renewal
         self._count += 1
-        self._expect(renewal, receipt.visible_ms - AHEAD_MS)
+        self._expect(renewal, visible_ms - AHEAD_MS)
         return renewal
 
     def take(self, holder: Holder, message_id: str, receipt: Receipt) -> Renewal | None:
@@ -152,12 +162,16 @@ class Renewals:
                 found.append(renewal)
         return found
 
-    def renew(self, renewal: Renewal, receipt: Receipt) -> None:
-        """Takes the new receipt of a message, also if it was acknowledged meanwhile: who waits for it reads it."""
+    def renew(self, renewal: Renewal, receipt: Receipt, ahead_ms: int = 0) -> None:
+        """Takes the new receipt of a message, also if it was acknowledged meanwhile: who waits for it reads it.
+
+        ``ahead_ms`` is that of :meth:`keep`.
+        """
         renewal.receipt = receipt
+        renewal.visible_ms = receipt.visible_ms + ahead_ms
         renewal.count += 1
         renewal.failures = 0
-        self._expect(renewal, receipt.visible_ms - AHEAD_MS)
+        self._expect(renewal, renewal.visible_ms - AHEAD_MS)
 
     def fail(self, renewal: Renewal, now_ms: int) -> None:
         """Counts a try that failed. The next one is at the next check, not at this one."""

@@ -35,6 +35,8 @@ def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], 
     A message keeps its id, born time and properties, and counts one retry more. Its copy and the end of its flight are
     one batch of facts, so it comes again once, even after a crash. ``new_id`` returns the creation id of a new topic.
     Returns the number of messages.
+
+    Its topic and its offset are created whatever the limits say: pops see to them, and a message must come again.
     """
     due = _list_due(draft, now_ms)
     rows = read_waiting(draft.state.store, [each.stored_at for each in due]) if due else []
@@ -44,7 +46,7 @@ def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], 
         again = by_queue.setdefault(queue, [])
         offset = draft.find_next_offset(queue) + len(again)
         host = draft.find_store_host(queue, store_host)
-        again.append(_make_copy(stored, each.delivery, offset, now_ms, host))
+        again.append(_make_copy(stored, each.delivery, offset, draft.find_store_ms(queue, now_ms), host))
     for queue, stored_rows in by_queue.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))
     _begin_progress(draft, {(each.delivery.group, _name_retry_queue(each.delivery)) for each in due[: len(rows)]})
@@ -64,7 +66,7 @@ def _list_due(draft: Draft, now_ms: int) -> list[_Due]:
 
 def _find_retry_queue(draft: Draft, delivery: Delivery, new_id: Callable[[], str]) -> MessageQueue:
     queue = _name_retry_queue(delivery)
-    ensure_retry_topic(draft, queue.topic, 1, new_id)
+    ensure_retry_topic(draft, queue.topic, 1, new_id, within_limits=False)
     return queue
 
 
@@ -77,15 +79,15 @@ def _begin_progress(draft: Draft, groups: Iterable[tuple[str, MessageQueue]]) ->
     """Gives groups an offset on the queues of their retries, so that these count as lag before the next pop."""
     for group, queue in sorted(groups):
         if draft.find_consumer_offset(group, queue) is None:
-            draft.add(OffsetsCommitted(group, ((queue, 0),)))
+            draft.add(OffsetsCommitted(group, ((queue, 0),)), within_limits=False)
 
 
-def _make_copy(stored: StoredMessage, delivery: Delivery, offset: int, now_ms: int, host: str) -> StoredMessage:
+def _make_copy(stored: StoredMessage, delivery: Delivery, offset: int, store_ms: int, host: str) -> StoredMessage:
     message, times = stored.message, min(stored.reconsume_times + 1, RECONSUME_TIMES_MAX)
     if not stored.reconsume_times:
         properties = {**message.system_properties, FIRST_POP_TIME: str(delivery.pop_time_ms)}
         message = replace(message, system_properties=properties)
-    return StoredMessage(message, offset, now_ms, host, times)
+    return StoredMessage(message, offset, store_ms, host, times)
 
 
 def _end(draft: Draft, ended: Iterable[_Due]) -> None:

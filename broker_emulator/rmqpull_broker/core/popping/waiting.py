@@ -13,9 +13,10 @@ from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.request import ALL_QUEUES, PopRequest
 from rmqpull_broker.core.pulling.parking import Arrivals
+from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 
 WAITING_POPS_MAX = 100_000
-"""Pops that wait at a time (maxPopPollingSize)."""
+"""Pops of one connection that wait (maxPopPollingSize), if it is alone; see :mod:`rmqpull_broker.core.shares`."""
 WAITING_POPS_OF_GROUP_MAX = 10_000
 """Pops of one group that wait for one topic on one broker. Apache's broker has popPollingSize 1,024 for each queue."""
 
@@ -30,19 +31,24 @@ class WaitingPops:
 
     def __init__(self) -> None:
         self._pops: dict[int, PopRequest] = {}
+        self._holders: dict[int, Holder] = {}
+        self._shares = Shares(WAITING_POPS_MAX)
         self._by_place: dict[_Place, dict[str, dict[int, PopRequest]]] = {}
         self._next_ticket = 0
 
     def __len__(self) -> int:
         return len(self._pops)
 
-    def add(self, request: PopRequest) -> int:
-        """Adds a pop and returns its ticket. Raises TooManyRequests when too many wait already."""
+    def add(self, request: PopRequest, holder: Holder = ANYBODY) -> int:
+        """Adds a pop and returns its ticket. Raises TooManyRequests when too many of its group wait already, or when
+        the share of its holder is used up."""
         of_group = self._find(_Place(request.topic, request.broker_name), request.group)
-        if len(self._pops) >= WAITING_POPS_MAX or len(of_group) >= WAITING_POPS_OF_GROUP_MAX:
+        if not self._shares.allows(holder) or len(of_group) >= WAITING_POPS_OF_GROUP_MAX:
             raise TooManyRequests("polling full")
         ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
         self._pops[ticket] = request
+        self._holders[ticket] = holder
+        self._shares.take(holder)
         by_group = self._by_place.setdefault(_Place(request.topic, request.broker_name), {})
         by_group.setdefault(request.group, {})[ticket] = request
         return ticket
@@ -52,6 +58,7 @@ class WaitingPops:
         request = self._pops.pop(ticket, None)
         if request is None:
             return
+        self._shares.give_back(self._holders.pop(ticket))
         by_group = self._by_place[_Place(request.topic, request.broker_name)]
         del by_group[request.group][ticket]
         if not by_group[request.group]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from rmqpull_broker.core.errors import (
     IllegalResetOffset,
     InternalError,
     NothingToReset,
+    TooManyRequests,
     TopicNotFound,
 )
 from rmqpull_broker.core.model import Bounds, MessageQueue
@@ -22,6 +23,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, OffsetsReset, ResetsAnswered, RowsLost
 from rmqpull_broker.core.state.names import is_among
+from rmqpull_broker.core.steps import Steps, sort_in_steps, walk
 
 NO_OFFSET = -1
 """What stands for the offset of a group that has none."""
@@ -31,7 +33,7 @@ def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) ->
     """Sets one consumer offset like UPDATE_CONSUMER_OFFSET (rules 3.5.1, 6.1).
 
     Accepts smaller offsets, -1 (which then reads as not found), and queue ids that the topic does not have. Returns
-    and raises what :func:`check_offset_update` does.
+    and raises what :func:`check_offset_update` does. Raises TooManyRequests when no further offset can be kept.
     """
     if not check_offset_update(draft, group, queue):
         return False
@@ -58,20 +60,28 @@ class UnstoredOffset(NamedTuple):
     replaces: int
 
 
-def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], UnstoredOffset]) -> None:
-    """Sets offsets of any groups that :func:`update_offset` has accepted.
+def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], UnstoredOffset]) -> TooManyRequests | None:
+    """Sets offsets of any groups that :func:`check_offset_update` has accepted.
 
     Leaves out those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is
     pending. Leaves out those, too, whose stored offset is another one now: somebody has set it, and waited for that.
+    Returns the error of the last one for which there is no room.
     """
     by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
+    refusal: TooManyRequests | None = None
     for (group, queue), (offset, replaces) in offsets.items():
         exists = draft.find_group(group) is not None and draft.find_topic(queue.topic) is not None
         now = draft.find_consumer_offset(group, queue)
         if exists and (NO_OFFSET if now is None else now) == replaces and draft.find_reset(group, queue) is None:
-            by_group.setdefault(group, []).append((queue, offset))
+            try:
+                draft.room.take_offsets(group, [queue])
+            except TooManyRequests as error:
+                refusal = error
+            else:
+                by_group.setdefault(group, []).append((queue, offset))
     for group, of_group in by_group.items():
         draft.add(OffsetsCommitted(group, tuple(of_group)))
+    return refusal
 
 
 def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:
@@ -201,22 +211,25 @@ class QueueProgress(NamedTuple):
         return max(0, self.bounds.max_offset - start)
 
 
-def read_group_progress(state: BrokerState, groups: Collection[str], topics: Collection[str]) -> list[QueueProgress]:
-    """Returns the progress of groups on topics, sorted by group, topic, broker name and queue id.
+def read_group_progress(
+    state: BrokerState, groups: Collection[str], topics: Collection[str]
+) -> Iterator[QueueProgress | None]:
+    """Yields the progress of groups on topics, sorted by group, topic, broker name and queue id; None after a step
+    without a result.
 
     Empty collections stand for all groups and all topics. A topic includes the retries of its messages (pop), which are
     in a topic of their own. A topic is included when the group has an offset on one of
     its queues: then with all queues that consumers see, and all others on which the group has an offset.
     """
     queues: dict[tuple[str, str], set[MessageQueue]] = {}
-    for group, queue in state.consumer_offsets:
-        if (not groups or group in groups) and is_among(queue.topic, group, topics):
-            queues.setdefault((group, queue.topic), set()).add(queue)
-    return [
-        read_queue_progress(state, group, queue)
-        for group, topic in sorted(queues)
-        for queue in sorted(queues[group, topic] | _list_readable(state, topic))
-    ]
+    for piece in walk(state.consumer_offsets):
+        for group, queue in piece:
+            if (not groups or group in groups) and is_among(queue.topic, group, topics):
+                queues.setdefault((group, queue.topic), set()).add(queue)
+        yield None
+    for group, topic in (yield from sort_in_steps(queues)):
+        for queue in sorted(queues[group, topic] | _list_readable(state, topic)):
+            yield read_queue_progress(state, group, queue)
 
 
 def _list_readable(state: BrokerState, name: str) -> set[MessageQueue]:
@@ -231,11 +244,29 @@ def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> 
     return QueueProgress(group, queue, offset if offset >= 0 else None, state.bounds(queue), in_flight)
 
 
-def list_groups_on(state: BrokerState, topic: str) -> list[str]:
+def list_groups_on(state: BrokerState, topic: str) -> Steps[list[str]]:
     """Returns the names of the groups that have an offset on a topic, sorted."""
-    return sorted({group for group, queue in state.consumer_offsets if queue.topic == topic})
+    found: set[str] = set()
+    for piece in walk(state.consumer_offsets):
+        found.update(group for group, queue in piece if queue.topic == topic)
+        yield
+    return (yield from sort_in_steps(found))
 
 
-def list_topics_of(state: BrokerState, group: str) -> list[str]:
+def list_topics_by_group(state: BrokerState) -> Steps[dict[str, set[str]]]:
+    """Returns the names of the topics on which groups have offsets, and looks at each offset once."""
+    found: dict[str, set[str]] = {}
+    for piece in walk(state.consumer_offsets):
+        for group, queue in piece:
+            found.setdefault(group, set()).add(queue.topic)
+        yield
+    return found
+
+
+def list_topics_of(state: BrokerState, group: str) -> Steps[list[str]]:
     """Returns the names of the topics on which a group has offsets, sorted."""
-    return sorted({queue.topic for name, queue in state.consumer_offsets if name == group})
+    found: set[str] = set()
+    for piece in walk(state.consumer_offsets):
+        found.update(queue.topic for name, queue in piece if name == group)
+        yield
+    return (yield from sort_in_steps(found))

@@ -10,6 +10,7 @@ from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted
+from rmqpull_broker.core.steps import Steps, walk
 
 _LONG_MAX = (1 << 63) - 1
 
@@ -47,7 +48,7 @@ def clone_offsets(draft: Draft, source: str, target: str, topic: str, broker_nam
     of_topic = {
         (group, queue): offset
         for (group, queue), offset in draft.state.consumer_offsets.items()
-        if queue.topic == topic and queue.broker_name == broker_name and group in (source, target)
+        if group in (source, target) and queue.topic == topic and queue.broker_name == broker_name
     }
     cloned = {queue: offset for (group, queue), offset in of_topic.items() if group == source}
     if draft.find_topic(topic) is not None and cloned and source != target:
@@ -57,7 +58,7 @@ def clone_offsets(draft: Draft, source: str, target: str, topic: str, broker_nam
 
 def find_corrections(
     state: BrokerState, topic: str, broker_name: str, compared: str, ignored: Collection[str]
-) -> dict[int, int]:
+) -> Steps[dict[int, int]]:
     """Returns the smallest offset of all groups on each queue of a topic, like QUERY_CORRECTION_OFFSET.
 
     Leaves out offsets before the first message, and groups in ``ignored``. Where the ``compared`` group is behind the
@@ -65,12 +66,14 @@ def find_corrections(
     """
     smallest: dict[int, int] = {}
     own: dict[int, int] = {}
-    for (group, queue), offset in state.consumer_offsets.items():
-        if queue.topic != topic or queue.broker_name != broker_name or group in ignored:
-            continue
-        if offset >= state.bounds(queue).min_offset:
-            smallest[queue.queue_id] = min(offset, smallest.get(queue.queue_id, offset))
-        if group == compared:
-            own[queue.queue_id] = offset
+    for piece in walk(state.consumer_offsets.items()):
+        for (group, queue), offset in piece:
+            if queue.topic != topic or queue.broker_name != broker_name or group in ignored:
+                continue
+            if offset >= state.bounds(queue).min_offset:
+                smallest[queue.queue_id] = min(offset, smallest.get(queue.queue_id, offset))
+            if group == compared:
+                own[queue.queue_id] = offset
+        yield
     behind = {queue_id: _LONG_MAX for queue_id, offset in own.items() if smallest.get(queue_id, _LONG_MAX) > offset}
     return smallest | behind

@@ -11,6 +11,7 @@ not read these messages again. Checks come every 5 s, counted from the start of 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,8 +21,11 @@ from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
 from rmqpull_broker.core.messages.columns import from_rows
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
+from rmqpull_broker.core.shares import ANYBODY, Holder, Shares, find_most
 
 PARKED_PULLS_MAX = 100_000
+"""Parked pulls of one connection, if it is alone; see :mod:`rmqpull_broker.core.shares`."""
+PARKED_PULLS_OF_ALL_MAX = find_most(PARKED_PULLS_MAX)
 
 _LONG_CHECK_MS = 5_000
 
@@ -54,8 +58,9 @@ LONG_POLLING = PollingRules()
 class ParkedPull:
     """A pull of a consumer group that found nothing at its offsets and waits until ``deadline_ms``.
 
-    Apache's broker looks at timeouts only during checks. With ``on_grid`` this pull does the same: it wakes at the
-    first check after its deadline, and never before the next check (rules 6.1).
+    Apache's broker looks at timeouts only during checks and when a message arrives. With ``on_grid`` this pull does the
+    same: it wakes at the first check after its deadline, and never before the next check, or at the first arrival after
+    its deadline (rules 6.1). A change of its topic does not wake it.
     """
 
     queues: Sequence[MessageQueue]
@@ -63,6 +68,7 @@ class ParkedPull:
     deadline_ms: int
     on_grid: bool = False
     group: str = ""
+    holder: Holder = ANYBODY
 
 
 class Arrivals:
@@ -84,11 +90,13 @@ class Arrivals:
 class _SameFilter:
     """The pulls of one queue with the same filter. Those with tickets below ``behind`` are behind the queue's end."""
 
-    __slots__ = ("behind", "tickets")
+    __slots__ = ("behind", "first_deadline_ms", "tickets")
 
     def __init__(self) -> None:
         self.tickets: dict[int, None] = {}
         self.behind = 0
+        self.first_deadline_ms = math.inf
+        """No pull on the grid has an earlier deadline: an arrival looks at the pulls only after it."""
 
 
 class ParkedPulls:
@@ -101,6 +109,7 @@ class ParkedPulls:
         self.rules = rules
         self._start_ms = start_ms
         self._pulls: dict[int, ParkedPull] = {}
+        self._shares = Shares(PARKED_PULLS_MAX)
         self._by_queue: dict[MessageQueue, dict[MessageFilter, _SameFilter]] = {}
         # Queues and filters with pulls that are behind, and the time of the check that wakes them.
         self._behind: dict[tuple[MessageQueue, MessageFilter], None] = {}
@@ -112,14 +121,18 @@ class ParkedPulls:
         return len(self._pulls)
 
     def park(self, pull: ParkedPull, now_ms: int) -> int:
-        """Parks a pull and returns its ticket. Raises TooManyRequests when too many pulls are parked already."""
-        if len(self._pulls) >= PARKED_PULLS_MAX:
-            raise TooManyRequests(f"{PARKED_PULLS_MAX} pulls are parked already, the max; pull again later")
+        """Parks a pull and returns its ticket. Raises TooManyRequests when the share of its holder is used up."""
+        if not self._shares.allows(pull.holder):
+            raise TooManyRequests(f"too many pulls are parked: {self._shares.describe(pull.holder)}; pull again later")
+        self._shares.take(pull.holder)
         ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
         self._pulls[ticket] = pull
         for queue in pull.queues:
             by_filter = self._by_queue.setdefault(queue, {})
-            by_filter.setdefault(pull.message_filter, _SameFilter()).tickets[ticket] = None
+            pulls = by_filter.setdefault(pull.message_filter, _SameFilter())
+            pulls.tickets[ticket] = None
+            if pull.on_grid:
+                pulls.first_deadline_ms = min(pulls.first_deadline_ms, pull.deadline_ms)
         due_ms = max(self._find_check_after(pull.deadline_ms - 1), self._find_check_after(now_ms))
         heapq.heappush(self._deadlines, (due_ms if pull.on_grid else pull.deadline_ms, ticket))
         return ticket
@@ -134,6 +147,7 @@ class ParkedPulls:
         pull = self._pulls.pop(ticket, None)
         if pull is None:
             return
+        self._shares.give_back(pull.holder)
         for queue in dict.fromkeys(pull.queues):
             by_filter = self._by_queue[queue]
             del by_filter[pull.message_filter].tickets[ticket]
@@ -152,19 +166,32 @@ class ParkedPulls:
         return queue in self._by_queue
 
     def find_woken(self, queue: MessageQueue, arrivals: Arrivals, now_ms: int) -> list[int]:
-        """Returns the tickets of the pulls that messages arriving on ``queue`` wake. The others are behind now."""
+        """Returns the tickets of the pulls that messages arriving on ``queue`` wake: those whose filter passes one, and
+        those whose time is over. The others are behind now."""
         woken: list[int] = []
         for message_filter, pulls in self._by_queue.get(queue, {}).items():
             if self.rules.long_polling_enable and arrivals.match(message_filter):
                 woken += pulls.tickets
             else:
+                if self.rules.long_polling_enable and pulls.first_deadline_ms <= now_ms:
+                    woken += self._take_overdue(pulls, now_ms)
                 pulls.behind = self._next_ticket
                 if not self._behind:
                     self._check_at_ms = self._find_check_after(now_ms)
                 self._behind[queue, message_filter] = None
         return woken
 
-    def list_pulls_of(self, queues: Iterable[MessageQueue], group: str | None = None) -> list[int]:
+    def _take_overdue(self, pulls: _SameFilter, now_ms: int) -> list[int]:
+        """Returns the tickets of the pulls on the grid whose deadline has passed."""
+        deadlines = {ticket: self._pulls[ticket].deadline_ms for ticket in pulls.tickets if self._pulls[ticket].on_grid}
+        over = [ticket for ticket, deadline_ms in deadlines.items() if deadline_ms <= now_ms]
+        left = (deadline_ms for deadline_ms in deadlines.values() if deadline_ms > now_ms)
+        pulls.first_deadline_ms = min(left, default=math.inf)
+        return over
+
+    def list_pulls_of(
+        self, queues: Iterable[MessageQueue], group: str | None = None, *, with_on_grid: bool = True
+    ) -> list[int]:
         """Returns the tickets of all pulls of these queues, of one group or of all groups, the newest first.
 
         Only one pull is told of a reset. After a rebalance, the newest one is that of the consumer that has the queue.
@@ -174,7 +201,8 @@ class ParkedPulls:
             for queue in queues
             for pulls in self._by_queue.get(queue, {}).values()
             for ticket in pulls.tickets
-            if group is None or self._pulls[ticket].group == group
+            if (group is None or self._pulls[ticket].group == group)
+            and (with_on_grid or not self._pulls[ticket].on_grid)
         )
         return sorted(found, reverse=True)
 

@@ -22,7 +22,6 @@ from rmqpull_broker.core.filters.message_filter import (
     bind_constants,
     check_filter_supported,
     make_pull_filter,
-    parse_tags,
 )
 from rmqpull_broker.core.messages.message_properties import make_common_properties
 from rmqpull_broker.core.pulling.request import PullCheck
@@ -94,7 +93,7 @@ def check_filter(check: PullCheck) -> None:
     if not check.uses_registry:
         return
     if is_tag_type(check.subscription.expression_type):
-        check.message_filter = parse_tags(check.subscription.expression)
+        check.message_filter = make_pull_filter(TAG, check.subscription.expression, enable_property_filter=False)
         return
     data = check.consumers.find_filter(check.topic.name)
     if data is None:

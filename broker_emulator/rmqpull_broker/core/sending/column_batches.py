@@ -12,7 +12,10 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_broker.core.sending.queue_selection import select_by_message_group
-from rmqpull_proto.remoting.properties import SHARDING_KEY
+from rmqpull_proto.remoting.properties import OWN, SHARDING_KEY, TRACE_CONTEXT
+
+_OWN = pa.array(sorted(OWN), pa.string())
+_WITH_COLUMN = pa.array([SHARDING_KEY, TRACE_CONTEXT])
 
 
 def complete_batch(
@@ -58,20 +61,33 @@ def find_message_groups(batch: pa.RecordBatch) -> pa.Array:
     return pc.coalesce(groups, pc.map_lookup(properties, SHARDING_KEY, "first"))
 
 
-def move_message_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Moves a ``__SHARDINGKEY`` that the user set into the column of message groups: RocketMQ stores only one value."""
+def move_own_properties(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Moves properties of RocketMQ's that the user set to where RocketMQ looks for them.
+
+    A ``__SHARDINGKEY`` and a ``TRACE_CONTEXT`` go into their columns, as only one value is stored. Others go among the
+    system properties, which are empty in a published batch.
+    """
     properties = batch.column("properties")
     keys = columns.slice_live_values(properties, properties.keys)
-    kept = pc.not_equal(keys, SHARDING_KEY)
-    if pc.all(kept).as_py():
+    is_own = pc.is_in(keys, value_set=_OWN)
+    if not pc.any(is_own).as_py():
         return batch
-    counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(kept.cast(pa.int32()))])
-    offsets = counts.take(pc.subtract(properties.offsets, properties.offsets[0]))
-    items = columns.slice_live_values(properties, properties.items)
-    maps = pa.MapArray.from_arrays(offsets, keys.filter(kept), items.filter(kept), properties.type)
-    changed = {"messageGroup": _drop_empty(find_message_groups(batch)), "properties": maps}
+    changed = {
+        "messageGroup": _drop_empty(find_message_groups(batch)),
+        "properties": _keep_entries(properties, pc.invert(is_own)),
+        "systemProperties": _keep_entries(properties, pc.and_not(is_own, pc.is_in(keys, value_set=_WITH_COLUMN))),
+        "traceContext": _drop_empty(pc.map_lookup(properties, TRACE_CONTEXT, "first")),
+    }
     arrays = [changed.get(name, batch.column(name)) for name in batch.schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _keep_entries(maps: pa.MapArray, is_kept: pa.Array) -> pa.MapArray:
+    """Returns maps with some of their entries, none of which is null."""
+    counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(is_kept.cast(pa.int32()))])
+    offsets = counts.take(pc.subtract(maps.offsets, maps.offsets[0]))
+    names, values = (columns.slice_live_values(maps, entries).filter(is_kept) for entries in (maps.keys, maps.items))
+    return pa.MapArray.from_arrays(offsets, names, values, maps.type)
 
 
 def sort_by_queue(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 
-from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId
+from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId, PreconditionFailed
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import CommittedTransaction
 
@@ -90,8 +90,38 @@ def check_record(record: CommitRecord) -> None:
         raise BadRequest(f"row_count {record.row_count} of the record is negative")
 
 
+def check_rows(
+    transaction: TransactionId, staged_count: int, record: CommitRecord | None, row_count: int | None
+) -> None:
+    """Raises PreconditionFailed when the stages of a new commit lack rows: it would count as done without them.
+
+    ``row_count`` is what the stages must have. A writer that does not say it has only its record, which also counts
+    rows that no stage has, because they were skipped. Then stages without any row are refused.
+    """
+    if row_count is not None:
+        is_whole, wanted = staged_count == row_count, f"its writers staged {_count_rows(row_count)}"
+    elif record is not None:
+        is_whole = staged_count > 0 or record.row_count == 0
+        wanted = f"its record counts {_count_rows(record.row_count)}"
+    else:
+        return
+    if not is_whole:
+        raise PreconditionFailed(
+            f"the stages that the commit of {_name(transaction)} names have {_count_rows(staged_count)}, but {wanted}: "
+            "rows would be lost. Nothing was committed; stage all rows again, and name all of their stages"
+        )
+
+
+def _name(transaction: TransactionId) -> str:
+    return transaction.writer if transaction.number is None else f"batch {transaction.number} of {transaction.writer}"
+
+
+def _count_rows(count: int) -> str:
+    return f"{count} {'row' if count == 1 else 'rows'}"
+
+
 def _describe(record: CommitRecord) -> str:
-    return f"{record.row_count} {'row' if record.row_count == 1 else 'rows'} for {record.destination or 'no topic'}"
+    return f"{_count_rows(record.row_count)} for {record.destination or 'no topic'}"
 
 
 def _explain_difference(record: CommitRecord, known: CommitRecord) -> str:

@@ -35,6 +35,7 @@ from rmqpull_broker.core.properties import BrokerProperties, parse_level_delays
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
+from rmqpull_broker.core.state.lengths import TIMER_UNITS_MS
 from rmqpull_broker.core.state.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, read_due_ms, read_waiting
 from rmqpull_proto.remoting import properties as names
@@ -44,8 +45,7 @@ DELIVERIES_MAX = 1_000
 """Messages that one command delivers. The next command delivers the others, so that other commands can run between."""
 
 
-_TIMER_UNITS_MS = {names.TIMER_DELAY_SEC: 1_000, names.TIMER_DELAY_MS: 1}
-TIMER_NAMES = frozenset({*_TIMER_UNITS_MS, names.TIMER_DELIVER_MS})
+TIMER_NAMES = frozenset({*TIMER_UNITS_MS, names.TIMER_DELIVER_MS})
 DELAY_NAMES = TIMER_NAMES | {names.DELAY}
 """The properties that delay a message."""
 
@@ -116,7 +116,7 @@ def _read_delivery_ms(properties: BrokerProperties, message: Message, now_ms: in
     own = message.system_properties
     if names.TIMER_OUT_MS in own:
         return None
-    name = next((name for name in (*_TIMER_UNITS_MS, names.TIMER_DELIVER_MS) if name in own), None)
+    name = next((name for name in (*TIMER_UNITS_MS, names.TIMER_DELIVER_MS) if name in own), None)
     if name is None:
         return message.delivery_timestamp_ms
     if not properties.timer_wheel_enable:
@@ -124,7 +124,7 @@ def _read_delivery_ms(properties: BrokerProperties, message: Message, now_ms: in
     number = _parse_java(own[name], 63)
     if number is None:
         raise refusals.illegal_timer(_find_max_ms(properties))
-    unit_ms = _TIMER_UNITS_MS.get(name)
+    unit_ms = TIMER_UNITS_MS.get(name)
     return number if unit_ms is None else _wrap(now_ms + _wrap(number * unit_ms))
 
 
@@ -171,7 +171,7 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
     """Stores due messages in their target queues, oldest first: at most DELIVERIES_MAX, and about
     ``pending._READ_BYTES_MAX`` bytes.
 
-    A message keeps its id, born time and properties; its store time is ``now_ms``. Its copy and the end of its waiting
+    A message keeps its id, born time and properties; its store time is a new one. Its copy and the end of its waiting
     are one batch of facts, so it is delivered once, even after a crash.
     """
     rows: dict[MessageQueue, list[StoredMessage]] = {}
@@ -190,7 +190,8 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
         offset = draft.find_next_offset(queue) + len(of_queue)
         message = _restore_message(waiting.stored_at.queue, stored, now_ms)
         host = draft.find_store_host(queue, store_host)
-        of_queue.append(StoredMessage(message, offset, now_ms, host, stored.reconsume_times))
+        store_ms = draft.find_store_ms(queue, now_ms)
+        of_queue.append(StoredMessage(message, offset, store_ms, host, stored.reconsume_times))
         count += 1
     for queue, stored_rows in rows.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))

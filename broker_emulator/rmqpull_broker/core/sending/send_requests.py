@@ -174,7 +174,7 @@ def _complete_single(
 
 def _is_illegal_single(request: SendRequest, message: Message) -> bool:
     """Whether a single message says that it has others inside, for which a queue would need another form."""
-    return bool(request.sys_flag & _INNER_BATCH) or INNER_NUM in message.properties
+    return bool(request.sys_flag & _INNER_BATCH) or INNER_NUM in message.system_properties
 
 
 def _check_batch(draft: Draft, request: SendRequest) -> bool:

@@ -23,7 +23,7 @@ from rmqpull_broker.core.sending.column_batches import (
     complete_batch,
     find_chosen_queues,
     join_keys,
-    move_message_groups,
+    move_own_properties,
     select_queue_ids,
     sort_by_queue,
 )
@@ -36,7 +36,7 @@ from rmqpull_broker.core.sending.storing import BatchToStore, MessageToStore, Se
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_name
-from rmqpull_proto.remoting.properties import SHARDING_KEY
+from rmqpull_proto.remoting.properties import OWN, SHARDING_KEY, TRACE_CONTEXT
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Sender:
                 queue = in_turn = _find_queue(draft, topic, self.selector.take_turn(topic.name, queue_count, 1))
             else:
                 queue = in_turn
-            to_store.append(MessageToStore(queue, _move_message_group(message)))
+            to_store.append(MessageToStore(queue, _move_own_properties(message)))
         return to_store
 
     def redirect_retry(
@@ -143,7 +143,7 @@ class Sender:
             indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)
             queues += own_queues
             begin += part.row_count
-        batch, counts = sort_by_queue(move_message_groups(batch), pa.concat_arrays(indexes), len(queues))
+        batch, counts = sort_by_queue(move_own_properties(batch), pa.concat_arrays(indexes), len(queues))
         return BatchToStore([(queues[index], count) for index, count in counts], batch)
 
     def _find_writable_topic(
@@ -185,15 +185,24 @@ class Sender:
         return topic or draft.require_topic(name)
 
 
-def _move_message_group(message: Message) -> Message:
-    """Moves a message group that the user set as a property into its field: RocketMQ stores only one of them.
+def _move_own_properties(message: Message) -> Message:
+    """Moves properties of RocketMQ's that the user set to where RocketMQ looks for them.
 
-    Such a group does not select the queue, because Apache's proxy looks only at the field (rules 5.11).
+    A message group and a trace context go into their fields: RocketMQ stores only one of them. Such a group does not
+    select the queue, because Apache's proxy looks only at the field (rules 5.11).
     """
-    if SHARDING_KEY not in message.properties:
+    if OWN.isdisjoint(message.properties):
         return message
-    properties = {name: value for name, value in message.properties.items() if name != SHARDING_KEY}
-    return replace(message, message_group=message.sharding_key or None, properties=properties)
+    properties = {name: value for name, value in message.properties.items() if name not in OWN}
+    own = {name: value for name, value in message.properties.items() if name in OWN}
+    group, trace = own.pop(SHARDING_KEY, None), own.pop(TRACE_CONTEXT, None)
+    return replace(
+        message,
+        message_group=(group if message.message_group is None else message.message_group) or None,
+        trace_context=(trace if message.trace_context is None else message.trace_context) or None,
+        properties=properties,
+        system_properties={**own, **message.system_properties},
+    )
 
 
 def check_in_service(draft: Draft, now_ms: int) -> None:

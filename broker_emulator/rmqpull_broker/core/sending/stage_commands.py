@@ -129,13 +129,19 @@ class CommittedStage(NamedTuple):
 
 
 def commit(
-    draft: Draft, transaction: TransactionId, named: Sequence[CommittedStage], record: CommitRecord | None = None
+    draft: Draft,
+    transaction: TransactionId,
+    named: Sequence[CommittedStage],
+    record: CommitRecord | None = None,
+    row_count: int | None = None,
 ) -> Outcome:
     """Commits a transaction with exactly these stages and drops its other stages, unless it was committed before.
 
+    ``row_count`` is the number of rows that the stages must have in all; None from a writer that does not say it.
+
     Raises BadRequest for wrong ids, InvalidTransactionId when another transaction was committed under this number (see
-    ``commits``), PreconditionFailed when a stage is missing or not complete, or its topic is deleted. Then nothing
-    changes.
+    ``commits``), PreconditionFailed when a stage is missing or not complete, its topic is deleted, or the stages lack
+    rows. Then nothing changes.
     """
     _check_transaction(transaction)
     if len({stage_id for stage_id, _ in named}) < len(named):
@@ -147,6 +153,9 @@ def commit(
     wanted = [] if was_committed else [entry for entry in named if entry.call_count]
     for entry in wanted:
         _check_complete(draft, transaction, entry)
+    if not was_committed:
+        staged = sum(draft.require_stage(entry.stage_id).row_count for entry in wanted)
+        commits.check_rows(transaction, staged, record, row_count)
     stage_ids = tuple(stage_id for stage_id, _ in wanted)
     outdated = tuple(
         stage_id

@@ -76,12 +76,15 @@ def store_messages(
     """
     sent = []
     by_queue: dict[MessageQueue, list[StoredMessage]] = {}
+    store_times: dict[MessageQueue, int] = {}
     for each in messages:
         queue, message = find_destination(draft, each, now_ms) if may_wait else (each.queue, each.message)
         check_size(message, draft.properties)
         rows = by_queue.setdefault(queue, [])
         offset, host = draft.find_next_offset(queue) + len(rows), draft.find_store_host(queue, store_host)
-        row = StoredMessage(message, offset, now_ms, host, each.reconsume_times)
+        if queue not in store_times:
+            store_times[queue] = draft.find_store_ms(queue, now_ms)
+        row = StoredMessage(message, offset, store_times[queue], host, each.reconsume_times)
         rows.append(row)
         sent.append(Sent(queue, row))
     for queue, rows in by_queue.items():
@@ -100,7 +103,8 @@ def store_batch(draft: Draft, to_store: BatchToStore, now_ms: int, store_host: s
         hosts = [pa.repeat(draft.find_store_host(queue, store_host), count) for queue, count in queues]
         index = batch.schema.get_field_index("storeHost")
         batch = batch.set_column(index, batch.schema.field(index), pa.concat_arrays(hosts))
-    draft.add(ColumnsStored(parts, columns.set_offsets_and_time(batch, offsets, now_ms)))
+    store_times = [(draft.find_store_ms(part.queue, now_ms), part.row_count) for part in parts]
+    draft.add(ColumnsStored(parts, columns.set_offsets_and_times(batch, offsets, store_times)))
     return parts
 
 

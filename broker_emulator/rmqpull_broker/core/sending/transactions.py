@@ -27,11 +27,12 @@ from rmqpull_broker.core.sending.delays import find_real_queue
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
+from rmqpull_broker.core.state.lengths import find_check_length_ms, parse_immunity_seconds
 from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from rmqpull_broker.core.state.pending import (
     PENDING_MAX,
     StoredAt,
-    parse_immunity_seconds,
+    keep_due_times,
     read_waiting,
 )
 from rmqpull_proto.remoting.properties import (
@@ -141,7 +142,8 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         message = _commit_message(stored.message)
         offset = draft.find_next_offset(queue)
         host = draft.find_store_host(queue, store_host)
-        committed = StoredMessage(message, offset, now_ms, host, stored.reconsume_times)
+        store_ms = draft.find_store_ms(queue, now_ms)
+        committed = StoredMessage(message, offset, store_ms, host, stored.reconsume_times)
         draft.add(RowsStored(queue, (committed,)))
     draft.add(WaitingEnded(stored_at.queue, (stored_at.queue_offset,)))
     return committed
@@ -186,13 +188,17 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         message = replace(stored.message, system_properties=properties)
         rows = appended.setdefault(queue, [])
         offset, host = draft.find_next_offset(queue) + len(rows), draft.find_store_host(queue, store_host)
-        rows.append(StoredMessage(message, offset, now_ms, host, stored.reconsume_times))
+        store_ms = draft.find_store_ms(queue, now_ms)
+        rows.append(StoredMessage(message, offset, store_ms, host, stored.reconsume_times))
         draft.add(WaitingEnded(half_queue, (waiting.stored_at.queue_offset,)))
         if not given_up:
             itself = replace(rows[-1], message=replace(message, transactional=False))
             checks.append(TransactionCheck(properties.get("PGROUP", ""), find_real_queue(half_queue, message), itself))
     for queue, rows in appended.items():
         draft.add(RowsStored(queue, tuple(rows)))
+        if queue.topic == HALF_TOPIC and rows[0].store_timestamp_ms != now_ms:
+            lengths = [find_check_length_ms(draft.properties, row.message) for row in rows]
+            draft.add(keep_due_times(queue, rows, [now_ms + length_ms for length_ms in lengths], lengths))
     return checks
 
 

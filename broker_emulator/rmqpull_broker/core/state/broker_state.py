@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rmqpull_broker.core.errors import OffsetNotFound
-from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.model import PERM_INHERIT, Bounds, GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import (
     CallStaged,
+    ClockRead,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -34,6 +36,7 @@ from rmqpull_broker.core.state.facts import (
     TopicPut,
     WaitingEnded,
 )
+from rmqpull_broker.core.state.lengths import find_length_ms
 from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, make_system_topics
 from rmqpull_broker.core.state.pending import (
     DelayedMessage,
@@ -42,6 +45,7 @@ from rmqpull_broker.core.state.pending import (
     StoredAt,
     find_next_check_ms,
     read_due_ms,
+    read_waiting,
 )
 from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
 from rmqpull_broker.core.state.popped import PoppedMessages
@@ -69,10 +73,10 @@ class BrokerState(TopicsAndGroups):
         self.properties = properties or BrokerProperties()
         # The addresses of the logical brokers that have their own. They are not among the facts.
         self.store_hosts: dict[str, str] = {}
-        self.system_topics: Mapping[str, TopicConfig] = make_system_topics(self.properties, self.broker_names)
+        self.system_topics = make_system_topics(self.properties, self.broker_names)
         self.topics: dict[str, TopicConfig] = {}
         self.groups: dict[str, GroupConfig] = {}
-        # The newest store time of all messages. The clock must not start before it: store times never decrease.
+        # The newest store time of all messages. A manual clock must not start before it.
         self.newest_store_ms = 0
         # (group, queue) -> next offset to consume
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
@@ -80,6 +84,8 @@ class BrokerState(TopicsAndGroups):
         self.resets: dict[tuple[str, MessageQueue], int] = {}
         # (topic, group) -> pull or pop. As with Apache's broker, they outlive topics and groups.
         self.request_modes: dict[tuple[str, str], RequestModeSet] = {}
+        # How often due times may have changed of what waits.
+        self.clock_reads = 0
         self.delayed = DelayedMessages()
         self.halves = PendingMessages()
         self.popped = PoppedMessages()
@@ -134,8 +140,8 @@ class BrokerState(TopicsAndGroups):
             case WaitingEnded(queue, queue_offsets, due_times):
                 self._pending[queue.topic].remove(queue, queue_offsets, due_times)
             case StillWaiting(queue, entries):
-                for offset, due_ms, msg_id in entries:
-                    self._pending[queue.topic].add(PendingMessage(StoredAt(queue, offset), due_ms, msg_id))
+                for offset, due_ms, msg_id, length_ms in entries:
+                    self._pending[queue.topic].add(PendingMessage(StoredAt(queue, offset), due_ms, msg_id, length_ms))
             case StillDelayed():
                 self.delayed.restore(fact)
             case StillReset(group, offsets):
@@ -143,6 +149,11 @@ class BrokerState(TopicsAndGroups):
             case Popped() | PopEnded() | PoppedInOrder():
                 self.popped.apply(fact)
                 self._drop_gone(fact)
+            case ClockRead(time_ms):
+                self.clock_reads += 1
+                self.delayed.read_clock(time_ms, self._read_lengths)
+                self.halves.read_clock(time_ms, self._read_lengths)
+                self.popped.read_clock(time_ms)
             case RequestModeSet(topic_name, group):
                 self.request_modes[topic_name, group] = fact
             case RowsLost():
@@ -174,7 +185,17 @@ class BrokerState(TopicsAndGroups):
             is_half = stored.queue.topic == HALF_TOPIC
             due_ms = find_next_check_ms(self.properties, row) if is_half else read_due_ms(row.message)
             stored_at = StoredAt(stored.queue, row.queue_offset)
-            self._pending[stored.queue.topic].add(PendingMessage(stored_at, due_ms, row.message.msg_id))
+            length_ms = find_length_ms(self.properties, stored.queue, row.message)
+            self._pending[stored.queue.topic].add(PendingMessage(stored_at, due_ms, row.message.msg_id, length_ms))
+
+    def _read_lengths(self, queue: MessageQueue, offsets: Sequence[int]) -> dict[int, int]:
+        """Reads how long messages wait that an older release has put into a snapshot."""
+        left, lengths = [StoredAt(queue, offset) for offset in offsets], dict[int, int]()
+        while left:
+            rows = read_waiting(self.store, left)
+            lengths.update((row.queue_offset, find_length_ms(self.properties, queue, row.message)) for row in rows)
+            left = left[len(rows) :]
+        return lengths
 
     def _delete_topic(self, name: str) -> None:
         """Keeps pending resets, as Apache's broker does (rules 6.1, 3.5.4)."""
@@ -187,11 +208,36 @@ class BrokerState(TopicsAndGroups):
         while len(self._lost) > LOST_RANGES_MAX:
             del self._lost[next(iter(self._lost))]
 
+    def find_newest_message_ms(self) -> int:
+        """Returns the newest store time of the messages that can be read; 0 if there are none."""
+        return max(map(self.store.find_last_store_ms, self._list_read_queues()), default=0)
+
+    def _list_read_queues(self) -> Iterator[MessageQueue]:
+        """Yields the queues with messages that consumers see, except those of system topics."""
+        for queue in self.store.list_queues():
+            topic = self.topics.get(queue.topic)
+            if topic is not None and self.is_readable(topic, queue):
+                yield queue
+
+    @property
+    def newest_begin_ms(self) -> int:
+        """At least when the last delay or invisible time began. Later than now if the clock was set back."""
+        return max(self.delayed.newest_begin_ms, self.popped.newest_begin_ms)
+
     # --- topics and queues ---------------------------------------------------------------------------------------
 
     def find_topic(self, name: str) -> TopicConfig | None:
         """Returns the topic of that name, system topics included, or None."""
         return self.topics.get(name) or self.system_topics.get(name)
+
+    def end_inheriting(self, name: str) -> None:
+        """Lets no topic be created from a system topic any more, until a restart (rules 3.9.3).
+
+        This is no fact: Apache's broker does it for a send that it refuses, and a refused command has no facts.
+        """
+        topic = self.system_topics.get(name)
+        if topic is not None:
+            self.system_topics[name] = replace(topic, perm=topic.perm & ~PERM_INHERIT)
 
     def queues(self, topic: TopicConfig, queue_nums: int) -> list[MessageQueue]:
         """Returns the first ``queue_nums`` queues of a topic on each broker, sorted by broker name and queue id."""
@@ -213,8 +259,7 @@ class BrokerState(TopicsAndGroups):
 
     def count_messages(self) -> int:
         """Returns the number of readable messages in all topics except system topics."""
-        queues = (queue for topic in self.topics.values() for queue in self.list_readable_queues(topic))
-        return sum(last - first for first, last in map(self.bounds, queues))
+        return sum(last - first for first, last in map(self.bounds, self._list_read_queues()))
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Returns the readable range of a queue."""

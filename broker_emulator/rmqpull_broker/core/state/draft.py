@@ -16,6 +16,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import (
     CallStaged,
+    ClockRead,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -36,6 +37,8 @@ from rmqpull_broker.core.state.facts import (
 )
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
+from rmqpull_broker.core.state.popped import count_from
+from rmqpull_broker.core.state.room import Room
 from rmqpull_broker.core.state.stages import CommittedTransaction, Stage
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 
@@ -46,6 +49,7 @@ class Draft(TopicsAndGroups):
     def __init__(self, state: BrokerState) -> None:
         self.state = state
         self._next_offsets: dict[MessageQueue, int] = {}
+        self._store_times: dict[MessageQueue, int] = {}
         # None: deleted by an earlier command of this draft.
         self._topics: dict[str, TopicConfig | None] = {}
         self._groups: dict[str, GroupConfig | None] = {}
@@ -54,6 +58,7 @@ class Draft(TopicsAndGroups):
         # (group, queue, offset, time of the pop): no longer in flight.
         self._pops_ended: set[tuple[str, MessageQueue, int, int]] = set()
         self._in_order: dict[tuple[str, MessageQueue], PoppedInOrder] = {}
+        self._clock_read: ClockRead | None = None
         self._deleted_groups: set[str] = set()
         self._emptied_topics: set[str] = set()
         self._no_longer_pending: set[StoredAt] = set()
@@ -63,6 +68,7 @@ class Draft(TopicsAndGroups):
         self._newest_commits: dict[str, CommittedTransaction | None] = {}
         self._committed_writes: set[str] = set()
         self._command: list[Fact] = []
+        self.room = Room(state)
         self.fact_batches: list[list[Fact]] = []
 
     @property
@@ -70,8 +76,13 @@ class Draft(TopicsAndGroups):
         """The broker's properties."""
         return self.state.properties
 
-    def add(self, fact: Fact) -> None:
-        """Adds a fact to the current command."""
+    def add(self, fact: Fact, *, within_limits: bool = True) -> None:
+        """Adds a fact to the current command. Raises TooManyRequests if there is no room for what it creates.
+
+        Without ``within_limits`` there always is: for what must be stored, and whose number something else limits.
+        """
+        if within_limits:
+            self.room.take(fact)
         self._command.append(fact)
 
     @property
@@ -86,10 +97,12 @@ class Draft(TopicsAndGroups):
         if self._command:
             self.fact_batches.append(self._command)
             self._command = []
+        self.room.end_command()
 
     def drop_command(self) -> None:
         """Discards the facts of the current command, which was refused."""
         self._command = []
+        self.room.drop_command()
 
     def _apply(self, fact: Fact) -> None:
         match fact:
@@ -124,6 +137,9 @@ class Draft(TopicsAndGroups):
                 self._pops_ended.update((name, queue, offset, pop_time_ms) for offset in queue_offsets)
             case PoppedInOrder(name, queue):
                 self._in_order[name, queue] = fact
+            case ClockRead(time_ms):
+                self._in_order = {key: count_from(batch, time_ms) for key, batch in self._in_order.items()}
+                self._clock_read = fact
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
@@ -149,6 +165,7 @@ class Draft(TopicsAndGroups):
     def _empty_topic(self, topic: str) -> None:
         self._emptied_topics.add(topic)
         self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != topic}
+        self._store_times = {queue: at for queue, at in self._store_times.items() if queue.topic != topic}
         self._forget_progress(lambda group, queue: queue.topic == topic)
 
     def _forget_progress(self, is_gone: Callable[[str, MessageQueue], bool]) -> None:
@@ -190,7 +207,15 @@ class Draft(TopicsAndGroups):
             group in self._deleted_groups or queue.topic in self._emptied_topics
         ):
             return None
-        return self._in_order.get((group, queue), self.state.popped.find_in_order(group, queue))
+        if (group, queue) in self._in_order:
+            return self._in_order[group, queue]
+        batch = self.state.popped.find_in_order(group, queue)
+        return batch if batch is None or self._clock_read is None else count_from(batch, self._clock_read.time_ms)
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether an earlier command of this draft has found the clock set back."""
+        return self._clock_read is not None
 
     def has_ended(self, stored_at: StoredAt) -> bool:
         """Whether an earlier command of this draft has ended the waiting of a message."""
@@ -236,6 +261,18 @@ class Draft(TopicsAndGroups):
         if drafted is not None:
             return drafted
         return self.find_kept_bounds(queue).max_offset
+
+    def find_store_ms(self, queue: MessageQueue, now_ms: int) -> int:
+        """Returns the store time of messages that are stored in ``queue`` now.
+
+        It is not before that of the queue's last message, even if the clock was set back: a search by store time is
+        binary, and needs store times that do not fall within a queue (rules 3.11).
+        """
+        last_ms = self._store_times.get(queue, 0)
+        if queue.topic not in self._emptied_topics:
+            last_ms = max(last_ms, self.state.store.find_last_store_ms(queue))
+        self._store_times[queue] = max(now_ms, last_ms)
+        return self._store_times[queue]
 
     def find_store_host(self, queue: MessageQueue, usual: str) -> str:
         """Returns the address of a queue's broker, which is ``usual`` for brokers that share one address."""

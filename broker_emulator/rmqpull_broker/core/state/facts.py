@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rmqpull_broker.core.model import GroupConfig, MessageQueue, StoredMessage, TopicConfig
 
@@ -73,8 +74,8 @@ class ColumnsStored:
 
     @property
     def store_timestamp_ms(self) -> int:
-        """The store time of all of them."""
-        return int(self.batch.column("storeTimestamp")[0].value) // 1000
+        """The newest store time. Rows of one queue have the same."""
+        return int(pc.max(self.batch.column("storeTimestamp")).value) // 1000
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,15 @@ class WaitingEnded:
 
 @dataclass(frozen=True)
 class StillWaiting:
-    """Offset, due time and id of half messages that wait.
+    """Offset, due time, id and length of half messages that wait. Facts of older releases have an unknown length.
 
     Snapshots have it in place of the messages. Retention adds it for messages that it stores again, so that their due
-    times do not change. Snapshots of older releases have it for delayed messages, too.
+    times do not change, and so do checks when a store time is not the time of the check. Snapshots of older releases
+    have it for delayed messages, too.
     """
 
     queue: MessageQueue
-    entries: tuple[tuple[int, int, str], ...]
+    entries: tuple[tuple[int, int, str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,13 @@ class StillDelayed:
     """The delayed messages of a queue, in a snapshot.
 
     ``numbers`` has the due times of all messages in order, then their offsets, then the hashes of their ids
-    (``timetable.hash_id``), each as a little-endian int64.
+    (``timetable.hash_id``), then how long they wait (-1 for a time that a producer named), each as a little-endian
+    int64. Without ``has_lengths``, as in snapshots of older releases, the lengths are missing.
     """
 
     queue: MessageQueue
     numbers: bytes
+    has_lengths: bool = True
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,8 @@ class Popped:
     """Messages of a queue were delivered to a group, and come again unless it acknowledges them in time (rules 3.17).
 
     ``offsets`` ascend; neighbours are a ``range``. A change of the invisible time is the end of one delivery and the
-    begin of another. Snapshots have what is still in flight.
+    begin of another. Snapshots have what is still in flight. ``begin_ms`` is when the invisible time began if that is
+    not ``pop_time_ms``, because the clock was set back since.
     """
 
     group: str
@@ -158,6 +163,7 @@ class Popped:
     offsets: Sequence[int]
     pop_time_ms: int
     invisible_ms: int
+    begin_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +185,8 @@ class PoppedInOrder:
     change of the invisible time. It takes the place of the batch before. A batch without messages is none.
 
     ``consumed_times`` counts the earlier deliveries of each message. ``acknowledged`` has the offsets of acknowledged
-    messages, ``visible_ms`` the times of messages whose invisible time was changed.
+    messages, ``visible_ms`` the times of messages whose invisible time was changed, and ``changed_ms`` when that was.
+    ``begin_ms`` is that of :class:`Popped`.
     """
 
     group: str
@@ -191,6 +198,8 @@ class PoppedInOrder:
     consumed_times: tuple[int, ...] = ()
     acknowledged: tuple[int, ...] = ()
     visible_ms: tuple[tuple[int, int], ...] = ()
+    changed_ms: tuple[tuple[int, int], ...] = ()
+    begin_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -211,6 +220,17 @@ class QueuesTrimmed:
     """Old messages were deleted: the new min offset of each queue."""
 
     min_offsets: tuple[tuple[MessageQueue, int], ...]
+
+
+@dataclass(frozen=True)
+class ClockRead:
+    """The clock says ``time_ms``, and there are later times in the data: somebody has set the clock.
+
+    No message before this fact was written later than ``time_ms``. What has begun later, and has a length, is counted
+    from ``time_ms``: delays, invisible times, and the times until half messages are checked.
+    """
+
+    time_ms: int
 
 
 class LostRange(NamedTuple):
@@ -316,6 +336,7 @@ Fact = (
     | PoppedInOrder
     | RequestModeSet
     | QueuesTrimmed
+    | ClockRead
     | RowsLost
     | CallStaged
     | StagesCommitted

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import StillWaiting
+from rmqpull_broker.core.state.lengths import NO_LENGTH, UNKNOWN_LENGTH, find_check_length_ms
 from rmqpull_broker.core.state.ports import MessageStore
 from rmqpull_proto.remoting import properties as names
 
@@ -35,15 +35,8 @@ def find_next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> i
     """
     message = stored.message
     if names.TRANSACTION_CHECK_TIMES in message.system_properties:
-        return stored.store_timestamp_ms + properties.transaction_check_interval
-    seconds = message.system_properties.get(names.CHECK_IMMUNITY_TIME)
-    immunity_ms = properties.transaction_time_out if seconds is None else parse_immunity_seconds(seconds) * 1000
-    return message.born_timestamp_ms + immunity_ms
-
-
-def parse_immunity_seconds(text: str) -> int:
-    """Reads CHECK_IMMUNITY_TIME_IN_SECONDS; returns 0 for a text that is not a number."""
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+        return stored.store_timestamp_ms + find_check_length_ms(properties, message)
+    return message.born_timestamp_ms + find_check_length_ms(properties, message)
 
 
 class StoredAt(NamedTuple):
@@ -54,11 +47,20 @@ class StoredAt(NamedTuple):
 
 
 class PendingMessage(NamedTuple):
-    """A message that waits: where it is stored, when it is due, and its id."""
+    """A message that waits: where it is stored, when it is due, its id, and how long it waits.
+
+    The length may be NO_LENGTH or UNKNOWN_LENGTH.
+    """
 
     stored_at: StoredAt
     due_ms: int
     msg_id: str
+    length_ms: int = NO_LENGTH
+
+    @property
+    def begin_ms(self) -> int:
+        """When it began to wait; 0 without a length."""
+        return self.due_ms - self.length_ms if self.length_ms >= 0 else 0
 
 
 class DelayedMessage(NamedTuple):
@@ -122,6 +124,14 @@ def _read_near(store: MessageStore, near: Sequence[StoredAt]) -> Iterator[pa.Rec
         begin = end
 
 
+def keep_due_times(
+    queue: MessageQueue, rows: Sequence[StoredMessage], due_times: Iterable[int], lengths: Iterable[int]
+) -> StillWaiting:
+    """Returns the fact that half messages, which are stored now, are due at other times than their rows say."""
+    pairs = zip(rows, due_times, lengths, strict=True)
+    return StillWaiting(queue, tuple((row.queue_offset, due, row.message.msg_id, length) for row, due, length in pairs))
+
+
 class PendingMessages:
     """Half messages by id and by due time. Part of the broker's state."""
 
@@ -131,6 +141,8 @@ class PendingMessages:
         # Messages with the same due time are in the order in which they were stored.
         self._by_due: dict[int, dict[StoredAt, None]] = {}
         self._due_times: list[int] = []
+        self.newest_begin_ms = 0
+        """At least when the last message began to wait, of those that ever waited."""
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -145,6 +157,7 @@ class PendingMessages:
         """Adds a stored message, or sets a new due time of one that waits already."""
         self._remove(message.stored_at)
         self._messages[message.stored_at] = message
+        self.newest_begin_ms = max(self.newest_begin_ms, message.begin_ms)
         self._by_id.setdefault(message.msg_id, {})[message.stored_at] = None
         if message.due_ms not in self._by_due:
             bisect.insort(self._due_times, message.due_ms)
@@ -169,6 +182,15 @@ class PendingMessages:
         if not same_due:
             del self._by_due[message.due_ms]
             self._due_times.pop(bisect.bisect_left(self._due_times, message.due_ms))
+
+    def read_clock(self, time_ms: int, read_lengths: Callable[[MessageQueue, Sequence[int]], dict[int, int]]) -> None:
+        """Counts from ``time_ms`` what has begun after it. Reads the lengths that older releases have not kept."""
+        for message in [message for message in self if message.due_ms > time_ms]:
+            (queue, offset), length_ms = message.stored_at, message.length_ms
+            if length_ms == UNKNOWN_LENGTH:
+                length_ms = read_lengths(queue, [offset])[offset]
+            self.add(message._replace(due_ms=min(message.due_ms, time_ms + length_ms), length_ms=length_ms))
+        self.newest_begin_ms = min(self.newest_begin_ms, time_ms)
 
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
         """Removes the messages that retention has deleted."""
@@ -198,7 +220,7 @@ class PendingMessages:
 
     def to_facts(self) -> list[StillWaiting]:
         """Returns the facts with which a snapshot describes the messages."""
-        entries: dict[MessageQueue, list[tuple[int, int, str]]] = {}
-        for (queue, offset), due_ms, msg_id in self:
-            entries.setdefault(queue, []).append((offset, due_ms, msg_id))
+        entries: dict[MessageQueue, list[tuple[int, int, str, int]]] = {}
+        for (queue, offset), due_ms, msg_id, length_ms in self:
+            entries.setdefault(queue, []).append((offset, due_ms, msg_id, length_ms))
         return [StillWaiting(queue, tuple(of_queue)) for queue, of_queue in entries.items()]

@@ -37,17 +37,19 @@ def make_offsets(offsets: Sequence[int]) -> Sequence[int]:
 class Delivery:
     """Messages of one queue that a group got at the same time. ``ended`` has a bit for each that is not in flight."""
 
-    __slots__ = ("ended", "group", "invisible_ms", "offsets", "pop_time_ms", "queue")
+    __slots__ = ("begin_ms", "ended", "group", "invisible_ms", "offsets", "pop_time_ms", "queue")
 
     def __init__(self, fact: Popped) -> None:
         self.group, self.queue, self.offsets = fact.group, fact.queue, fact.offsets
         self.pop_time_ms, self.invisible_ms = fact.pop_time_ms, fact.invisible_ms
+        # Receipts have the time of the pop, whoever sets the clock.
+        self.begin_ms = fact.pop_time_ms if fact.begin_ms is None else fact.begin_ms
         self.ended = 0
 
     @property
     def due_ms(self) -> int:
         """When those that are still in flight come again."""
-        return self.pop_time_ms + self.invisible_ms
+        return self.begin_ms + self.invisible_ms
 
     def holds(self, offset: int) -> bool:
         """Whether the message at an offset is in flight by this delivery."""
@@ -70,6 +72,31 @@ class Delivery:
         return [offset for index, offset in enumerate(self.offsets) if not self.ended >> index & 1]
 
 
+def find_visible_ms(batch: PoppedInOrder, offset: int) -> int:
+    """Returns when a message of a batch in order becomes visible again."""
+    return dict(batch.visible_ms).get(offset, _find_begin_ms(batch) + batch.invisible_ms)
+
+
+def _find_begin_ms(batch: PoppedInOrder) -> int:
+    return batch.pop_time_ms if batch.begin_ms is None else batch.begin_ms
+
+
+def count_from(batch: PoppedInOrder, time_ms: int) -> PoppedInOrder:
+    """Returns a batch of which every invisible time that has begun after ``time_ms`` is counted from then."""
+    began = {offset: _find_begin_ms(batch) for offset, _ in batch.visible_ms} | dict(batch.changed_ms)
+    if max(_find_begin_ms(batch), *began.values(), 0) <= time_ms:
+        return batch
+    visible = tuple((offset, at_ms - max(0, began[offset] - time_ms)) for offset, at_ms in batch.visible_ms)
+    changed = tuple((offset, min(began_ms, time_ms)) for offset, began_ms in sorted(began.items()))
+    begin_ms = min(_find_begin_ms(batch), time_ms)
+    return replace(batch, visible_ms=visible, changed_ms=changed, begin_ms=begin_ms)
+
+
+def find_newest_begin_ms(batch: PoppedInOrder) -> int:
+    """Returns when the last of the invisible times of a batch began."""
+    return max([_find_begin_ms(batch), *(began_ms for _, began_ms in batch.changed_ms)])
+
+
 def _first_offset(delivery: Delivery) -> int:
     return delivery.offsets[0]
 
@@ -89,6 +116,8 @@ class PoppedMessages:
         self._next_number = 0
         self._total = 0
         self._in_order: dict[GroupQueue, PoppedInOrder] = {}
+        self.newest_begin_ms = 0
+        """At least when the last invisible time began."""
 
     def __len__(self) -> int:
         """How many messages are in flight, without those of ordered batches."""
@@ -106,6 +135,7 @@ class PoppedMessages:
             case PoppedInOrder(group, queue, offsets):
                 if offsets:
                     self._in_order[group, queue] = fact
+                    self.newest_begin_ms = max(self.newest_begin_ms, find_newest_begin_ms(fact))
                 else:
                     self._in_order.pop((group, queue), None)
 
@@ -116,6 +146,16 @@ class PoppedMessages:
         self._count(key, len(delivery.offsets))
         heapq.heappush(self._due, (delivery.due_ms, self._next_number, delivery))
         self._next_number += 1
+        self.newest_begin_ms = max(self.newest_begin_ms, delivery.begin_ms)
+
+    def read_clock(self, time_ms: int) -> None:
+        """Counts from ``time_ms`` the invisible times that have begun after it."""
+        for _, _, delivery in self._due:
+            delivery.begin_ms = min(delivery.begin_ms, time_ms)
+        self._due = [(delivery.due_ms, number, delivery) for _, number, delivery in self._due]
+        heapq.heapify(self._due)
+        self._in_order = {key: count_from(batch, time_ms) for key, batch in self._in_order.items()}
+        self.newest_begin_ms = min(self.newest_begin_ms, time_ms)
 
     def _end(self, group: str, queue: MessageQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
         """Ignores messages that are not in flight."""
@@ -230,11 +270,9 @@ class PoppedMessages:
                     yield InFlight(group, queue, offset, delivery.pop_time_ms, delivery.due_ms)
         batch = self._in_order.get((group, queue))
         if batch is not None:
-            changed = dict(batch.visible_ms)
             for offset in batch.offsets:
                 if offset not in batch.acknowledged:
-                    visible_ms = changed.get(offset, batch.pop_time_ms + batch.invisible_ms)
-                    yield InFlight(group, queue, offset, batch.pop_time_ms, visible_ms)
+                    yield InFlight(group, queue, offset, batch.pop_time_ms, find_visible_ms(batch, offset))
 
     def to_facts(self) -> list[Fact]:
         """Returns the facts with which a snapshot describes what is in flight."""
@@ -243,5 +281,6 @@ class PoppedMessages:
             for pop_time_ms, at_time in by_time.items():
                 for delivery in at_time:
                     offsets = make_offsets(delivery.list_left())
-                    facts.append(Popped(group, queue, offsets, pop_time_ms, delivery.invisible_ms))
+                    begin_ms = None if delivery.begin_ms == pop_time_ms else delivery.begin_ms
+                    facts.append(Popped(group, queue, offsets, pop_time_ms, delivery.invisible_ms, begin_ms))
         return [*facts, *self._in_order.values()]

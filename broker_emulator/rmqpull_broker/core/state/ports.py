@@ -30,9 +30,9 @@ class RetentionLimits(NamedTuple):
     reserved_ms: int
     log_bytes_max: int | None = None
 
-    def is_expired(self, newest_store_ms: int, now_ms: int) -> bool:
-        """Whether messages that were stored until then may be deleted."""
-        return newest_store_ms + self.reserved_ms < now_ms
+    def is_expired(self, newest_written_ms: int, now_ms: int) -> bool:
+        """Whether messages that were written until then may be deleted."""
+        return newest_written_ms + self.reserved_ms < now_ms
 
 
 class Cut(NamedTuple):
@@ -52,6 +52,9 @@ class Span(NamedTuple):
 class MessageStore(Protocol):
     """The consume queues: messages by queue and offset, derived from facts."""
 
+    def list_queues(self) -> Iterable[MessageQueue]:
+        """Returns the queues that have got messages. Most queues of many topics never get one."""
+
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Returns the readable range; ``(0, 0)`` for a queue without messages (rules 3.2.1)."""
 
@@ -63,6 +66,9 @@ class MessageStore(Protocol):
 
     def read_tail(self, queue: MessageQueue, from_offset: int) -> Sequence[StoredMessage]:
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
+
+    def find_last_store_ms(self, queue: MessageQueue) -> int:
+        """Returns the store time of the last message; 0 for a queue without messages. Reads no message."""
 
     def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies.
@@ -78,6 +84,21 @@ class MessageStore(Protocol):
 
     def apply(self, fact: Fact, written: LogRange) -> None:
         """Applies a fact that the log keeps at ``written``: stores, trims or deletes messages, or ignores the fact."""
+
+    @property
+    def newest_written_ms(self) -> int:
+        """When the last message was written at the latest. Later than now if the clock was set back since."""
+
+    @property
+    def last_read_ms(self) -> int:
+        """What the clock said when it was last found set back; 0 if it never was."""
+
+    @property
+    def has_reads(self) -> bool:
+        """Whether the age of any messages is not that of their store times."""
+
+    def trust_store_times(self, now_ms: int) -> None:
+        """Takes the store times up to ``now_ms`` for the times of writing again: the clock was set ahead."""
 
 
 class Snapshotted(Protocol):

@@ -1,7 +1,8 @@
 """Retention: which segments of the commit log are deleted, by age (fileReservedTime) or by size (retentionBytes).
 
-As in Apache's broker, whole segments are deleted, but never the one that is being written. A consumer that is behind
-what is left gets OFFSET_TOO_SMALL with the min offset (rules 3.2.1).
+As in Apache's broker, whole segments are deleted, but never the one that is being written, however old it is (rules
+3.16). So a topic without new messages keeps its last ones. A consumer that is behind what is left gets OFFSET_TOO_SMALL
+with the min offset (rules 3.2.1).
 
 A delayed or half message is kept however old it is. Apache's timer puts a message again before its file is deleted;
 here :class:`Trimming` stores it again at the end of its queue, so that it pins no segment. A half message ends only by
@@ -18,20 +19,28 @@ from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, StillWaiting, WaitingEnded
+from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, WaitingEnded
+from rmqpull_broker.core.state.lengths import find_check_length_ms
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, WAITING_TOPICS
-from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, estimate_stored_bytes, read_waiting
+from rmqpull_broker.core.state.pending import (
+    DUE_MS,
+    DelayedMessage,
+    PendingMessage,
+    estimate_stored_bytes,
+    keep_due_times,
+    read_waiting,
+)
 from rmqpull_broker.core.state.ports import Cut, RetentionLimits
 
 _HOUR_MS = 3_600_000
 
 
 class ClosedSegment(NamedTuple):
-    """A segment by its log positions, and the newest store time of the messages up to its end."""
+    """A segment by its log positions, and when the last message up to its end was written at the latest."""
 
     base: int
     end: int
-    newest_store_ms: int
+    newest_written_ms: int
 
 
 def make_retention_limits(properties: BrokerProperties) -> RetentionLimits:
@@ -39,15 +48,26 @@ def make_retention_limits(properties: BrokerProperties) -> RetentionLimits:
     return RetentionLimits(properties.file_reserved_time * _HOUR_MS, properties.retention_bytes or None)
 
 
-def find_cut(closed: Sequence[ClosedSegment], log_end: int, limits: RetentionLimits, now_ms: int) -> int | None:
+def find_cut(
+    closed: Sequence[ClosedSegment],
+    log_end: int,
+    limits: RetentionLimits,
+    now_ms: int,
+    *,
+    ends_with_messages: bool = True,
+) -> int | None:
     """Returns the log position before which everything may be deleted; None when nothing may.
 
     ``closed`` has the closed segments, oldest first. ``log_end`` is the position at which the log ends.
+    ``ends_with_messages`` says whether the segment that is being written has messages. If it has none, as after a
+    failed write, age does not delete the segment before it either.
     """
     position = None
-    for segment in closed:
+    for after, segment in enumerate(closed, 1):
         is_too_much = limits.log_bytes_max is not None and log_end - segment.base > limits.log_bytes_max
-        if not is_too_much and not limits.is_expired(segment.newest_store_ms, now_ms):
+        may_expire = ends_with_messages or after < len(closed)
+        is_expired = may_expire and limits.is_expired(segment.newest_written_ms, now_ms)
+        if not is_too_much and not is_expired:
             break
         position = segment.end
     return position
@@ -72,15 +92,22 @@ class Trimming:
         self.cut = cut
         self._ordinary = [entry for entry in cut.min_offsets if entry[0].topic not in WAITING_TOPICS]
         self._waiting = [entry for entry in cut.min_offsets if entry[0].topic in WAITING_TOPICS]
-        self._pending = state.list_pending_before(self._waiting)
-        self._next: list[PendingMessage | DelayedMessage] = []
+        self._list_pending(state)
         self.put_again_bytes = 0
         """About how many bytes were stored again."""
         self.is_done = False
 
+    def _list_pending(self, state: BrokerState) -> None:
+        self._pending = state.list_pending_before(self._waiting)
+        self._clock_reads = state.clock_reads
+        self._next: list[PendingMessage | DelayedMessage] = []
+
     def step(self, draft: Draft, now_ms: int) -> None:
         """Stores the next messages again, and trims the queues that are ready."""
-        now_ms = max(now_ms, draft.state.newest_store_ms)  # store times never decrease within a queue
+        if draft.reads_clock:
+            return  # due times are about to change
+        if self._clock_reads != draft.state.clock_reads:
+            self._list_pending(draft.state)
         count, byte_budget = PUT_AGAIN_MAX, PUT_AGAIN_BYTES_MAX
         queues = set[MessageQueue]()  # each queue once: only the next command sees the new offsets
         while count > 0 and byte_budget > 0 and self._has_more() and self._next[0].stored_at.queue not in queues:
@@ -104,16 +131,18 @@ class Trimming:
     def _put_again(self, draft: Draft, count: int, byte_budget: int, now_ms: int) -> list[StoredMessage]:
         """Stores messages of one queue again, as many as the limits allow, and returns them.
 
-        A half message keeps the time of its next check, which would otherwise start again at the new store time.
+        A message keeps its due time, and a half message that of its next check. The due time in its properties is that
+        at which it was sent; the clock may have been set since.
         """
         queue = self._next[0].stored_at.queue
         pending = [entry for entry in self._next[:count] if draft.is_pending(entry)]
         stored = read_waiting(draft.state.store, [entry.stored_at for entry in pending], byte_budget)
         self._next = pending[len(stored) :] + self._next[count:]
         first_offset = draft.find_next_offset(queue)
+        store_ms = draft.find_store_ms(queue, now_ms)
         rows = [
-            replace(row, queue_offset=offset, store_timestamp_ms=now_ms)
-            for offset, row in enumerate(stored, first_offset)
+            replace(_with_due_ms(row, entry), queue_offset=offset, store_timestamp_ms=store_ms)
+            for offset, (row, entry) in enumerate(zip(stored, pending, strict=False), first_offset)
         ]
         if rows:
             done = pending[: len(rows)]
@@ -121,10 +150,17 @@ class Trimming:
             draft.add(RowsStored(queue, tuple(rows)))
             draft.add(WaitingEnded(queue, tuple(entry.stored_at.queue_offset for entry in done), due_times))
             if queue.topic == HALF_TOPIC:
-                ids = [row.message.msg_id for row in rows]
-                entries = zip((row.queue_offset for row in rows), due_times, ids, strict=True)
-                draft.add(StillWaiting(queue, tuple(entries)))
+                lengths = [find_check_length_ms(draft.properties, row.message) for row in rows]
+                draft.add(keep_due_times(queue, rows, due_times, lengths))
         return rows
+
+
+def _with_due_ms(row: StoredMessage, entry: PendingMessage | DelayedMessage) -> StoredMessage:
+    """Returns a delayed message with its present due time among its properties."""
+    own = row.message.system_properties
+    if isinstance(entry, PendingMessage) or own[DUE_MS] == str(entry.due_ms):
+        return row
+    return replace(row, message=replace(row.message, system_properties={**own, DUE_MS: str(entry.due_ms)}))
 
 
 def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:

@@ -1,4 +1,4 @@
-"""The due times of delayed messages: three numbers for each message. The messages themselves stay in their queues."""
+"""The due times of delayed messages: four numbers for each message. The messages themselves stay in their queues."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import itertools
 import operator
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import StillDelayed
+from rmqpull_broker.core.state.lengths import NO_LENGTH, UNKNOWN_LENGTH
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
 
+ReadLengths = Callable[[MessageQueue, Sequence[int]], dict[int, int]]
+"""Reads how long messages of a queue wait, by their offsets."""
 _BLOCK_MAX = 1_024
 """Messages of one block. An insertion moves half as many."""
 _OBJECTS_MAX = 1_000
@@ -32,12 +35,13 @@ def hash_id(msg_id: str) -> int:
 class _Block:
     """Some messages of one queue in columns, sorted by due time and then offset."""
 
-    __slots__ = ("due_times", "hashes", "offsets")
+    __slots__ = ("due_times", "hashes", "lengths", "offsets")
 
-    def __init__(self, due_times: array[int], offsets: array[int], hashes: array[int]) -> None:
+    def __init__(self, due_times: array[int], offsets: array[int], hashes: array[int], lengths: array[int]) -> None:
         self.due_times = due_times
         self.offsets = offsets
         self.hashes = hashes
+        self.lengths = lengths
 
     @property
     def last(self) -> tuple[int, int]:
@@ -48,19 +52,24 @@ class _Block:
         low = bisect.bisect_left(self.due_times, due_ms)
         return bisect.bisect_left(self.offsets, offset, low, bisect.bisect_right(self.due_times, due_ms, low))
 
-    def insert(self, index: int, due_ms: int, offset: int, id_hash: int) -> None:
-        self.due_times.insert(index, due_ms)
-        self.offsets.insert(index, offset)
-        self.hashes.insert(index, id_hash)
+    def insert(self, index: int, *entry: int) -> None:
+        for column, number in zip(self.columns, entry, strict=True):
+            column.insert(index, number)
 
     def delete(self, index: int) -> None:
-        del self.due_times[index], self.offsets[index], self.hashes[index]
+        for column in self.columns:
+            del column[index]
+
+    @property
+    def columns(self) -> tuple[array[int], array[int], array[int], array[int]]:
+        return self.due_times, self.offsets, self.hashes, self.lengths
 
     def split(self) -> _Block:
         """Removes the second half of the block and returns it."""
         half = len(self.due_times) // 2
-        other = _Block(self.due_times[half:], self.offsets[half:], self.hashes[half:])
-        del self.due_times[half:], self.offsets[half:], self.hashes[half:]
+        other = _Block(*(column[half:] for column in self.columns))
+        for column in self.columns:
+            del column[half:]
         return other
 
 
@@ -90,30 +99,30 @@ class Timetable:
         """Whether the message waits."""
         return self._is_at(*self._find(due_ms, offset), due_ms, offset)
 
-    def add(self, due_ms: int, offset: int, id_hash: int) -> None:
+    def add(self, due_ms: int, offset: int, id_hash: int, length_ms: int = NO_LENGTH) -> None:
         """Adds a message. Ignores one that waits already."""
         number, index = self._find(due_ms, offset)
         if self._is_at(number, index, due_ms, offset):
             return
         if number == len(self._blocks):
             if not number or len(self._blocks[-1].due_times) == _BLOCK_MAX:
-                self._blocks.append(_Block(array("q"), array("q"), array("q")))
+                self._blocks.append(_Block(*_make_columns()))
                 self._lasts.append((due_ms, offset))
             else:
                 number, index = number - 1, len(self._blocks[-1].due_times)
         block = self._blocks[number]
-        block.insert(index, due_ms, offset, id_hash)
+        block.insert(index, due_ms, offset, id_hash, length_ms)
         if len(block.due_times) > _BLOCK_MAX:
             self._blocks.insert(number + 1, block.split())
             self._lasts.insert(number + 1, self._blocks[number + 1].last)
         self._lasts[number] = block.last
         self._count += 1
 
-    def remove(self, due_ms: int, offset: int) -> None:
-        """Removes a message. Ignores one that does not wait."""
+    def remove(self, due_ms: int, offset: int) -> bool:
+        """Removes a message. Returns False if it does not wait until that time."""
         number, index = self._find(due_ms, offset)
         if not self._is_at(number, index, due_ms, offset):
-            return
+            return False
         block = self._blocks[number]
         block.delete(index)
         if block.due_times:
@@ -121,6 +130,7 @@ class Timetable:
         else:
             del self._blocks[number], self._lasts[number]
         self._count -= 1
+        return True
 
     def find_due_times(self, offsets: Iterable[int]) -> list[tuple[int, int]]:
         """Returns (due time, offset) of those of these messages that wait. Looks at every message."""
@@ -156,13 +166,17 @@ class Timetable:
         """Returns the earliest due time."""
         return self._blocks[0].due_times[0]
 
-    def to_columns(self) -> tuple[array[int], array[int], array[int]]:
-        """Returns the due times, offsets and hashes of all messages, in order."""
-        all_three = array("q"), array("q"), array("q")
+    def to_columns(self) -> tuple[array[int], array[int], array[int], array[int]]:
+        """Returns the due times, offsets, hashes and lengths of all messages, in order."""
+        columns = _make_columns()
         for block in self._blocks:
-            for whole, part in zip(all_three, (block.due_times, block.offsets, block.hashes), strict=True):
+            for whole, part in zip(columns, block.columns, strict=True):
                 whole.extend(part)
-        return all_three
+        return columns
+
+
+def _make_columns() -> tuple[array[int], array[int], array[int], array[int]]:
+    return array("q"), array("q"), array("q"), array("q")
 
 
 class DelayedMessages:
@@ -170,6 +184,8 @@ class DelayedMessages:
 
     def __init__(self) -> None:
         self._queues: dict[MessageQueue, Timetable] = {}
+        self.newest_begin_ms = 0
+        """At least when the last delay of those that have a length began."""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -180,23 +196,43 @@ class DelayedMessages:
 
     def __iter__(self) -> Iterator[DelayedMessage]:
         for queue, timetable in self._queues.items():
-            due_times, offsets, _ = timetable.to_columns()
+            due_times, offsets, _, _ = timetable.to_columns()
             for due_ms, offset in zip(due_times, offsets, strict=True):
                 yield DelayedMessage(StoredAt(queue, offset), due_ms)
 
     def add(self, message: PendingMessage) -> None:
         """Adds a stored message."""
         queue, offset = message.stored_at
-        self._queues.setdefault(queue, Timetable()).add(message.due_ms, offset, hash_id(message.msg_id))
+        timetable = self._queues.setdefault(queue, Timetable())
+        timetable.add(message.due_ms, offset, hash_id(message.msg_id), message.length_ms)
+        self.newest_begin_ms = max(self.newest_begin_ms, message.begin_ms)
+
+    def read_clock(self, time_ms: int, read_lengths: ReadLengths) -> None:
+        """Counts from ``time_ms`` what has begun after it and has a length."""
+        for queue, timetable in list(self._queues.items()):
+            entries = list(zip(*timetable.to_columns(), strict=True))
+            unknown = [offset for due, offset, _, length in entries if length == UNKNOWN_LENGTH and due > time_ms]
+            known = read_lengths(queue, unknown) if unknown else {}
+            entries = [(due, offset, id_hash, known.get(offset, length)) for due, offset, id_hash, length in entries]
+            if unknown or any(due - time_ms > length >= 0 for due, _, _, length in entries):
+                self._queues[queue] = changed = Timetable()
+                for due, offset, id_hash, length in entries:
+                    changed.add(due if length < 0 else min(due, time_ms + length), offset, id_hash, length)
+        self.newest_begin_ms = min(self.newest_begin_ms, time_ms)
 
     def remove(self, queue: MessageQueue, queue_offsets: Sequence[int], due_ms: Sequence[int] = ()) -> None:
-        """Removes messages that no longer wait, by their due times when these are given. Ignores unknown ones."""
+        """Removes messages that no longer wait, by their due times when these are given. Ignores unknown ones.
+
+        A message is found by its offset if its due time has changed since.
+        """
         timetable = self._queues.get(queue)
         if timetable is None:
             return
-        pairs = zip(due_ms, queue_offsets, strict=True) if due_ms else timetable.find_due_times(queue_offsets)
-        for due, offset in pairs:
-            timetable.remove(due, offset)
+        given = zip(due_ms, queue_offsets, strict=True) if due_ms else ()
+        left = {*queue_offsets}.difference([offset for due, offset in given if timetable.remove(due, offset)])
+        if left:
+            for due, offset in timetable.find_due_times(left):
+                timetable.remove(due, offset)
         if not timetable:
             del self._queues[queue]
 
@@ -210,7 +246,7 @@ class DelayedMessages:
         """Yields the messages of ``queue`` that wait now before an offset, in offset order, in small lists."""
         if queue not in self._queues:
             return
-        due_times, offsets, _ = (pa.array(column, pa.int64()) for column in self._queues[queue].to_columns())
+        due_times, offsets, *_ = (pa.array(column, pa.int64()) for column in self._queues[queue].to_columns())
         is_before = pc.less(offsets, min_offset)
         due_times, offsets = due_times.filter(is_before), offsets.filter(is_before)
         order = pc.sort_indices(offsets)
@@ -247,10 +283,15 @@ class DelayedMessages:
         numbers = array("q", fact.numbers)
         if sys.byteorder == "big":
             numbers.byteswap()
-        count = len(numbers) // 3
+        count = len(numbers) // (4 if fact.has_lengths else 3)
+        if not fact.has_lengths:
+            numbers.extend([UNKNOWN_LENGTH] * count)
         timetable = self._queues.setdefault(fact.queue, Timetable())
-        for index in range(count):
-            timetable.add(numbers[index], numbers[count + index], numbers[2 * count + index])
+        due_times, offsets, hashes, lengths = (numbers[count * at : count * (at + 1)] for at in range(4))
+        for due, offset, id_hash, length in zip(due_times, offsets, hashes, lengths, strict=True):
+            timetable.add(due, offset, id_hash, length)
+            if length >= 0:
+                self.newest_begin_ms = max(self.newest_begin_ms, due - length)
 
 
 def _to_bytes(column: array[int]) -> bytes:

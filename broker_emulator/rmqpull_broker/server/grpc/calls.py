@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
 from rmqpull_broker.core.errors import BadRequest, BrokerError
+from rmqpull_broker.server.grpc.bounds import find_request_bytes_max
 from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
@@ -71,7 +72,7 @@ def make_method_handler(service: Service, method: rpc.Method, handler: Handler) 
 
     return _MAKERS[method.client_streaming, method.server_streaming](
         stream if method.server_streaming else unary,
-        request_deserializer=_make_reader(method.request),
+        request_deserializer=_make_reader(method),
         response_serializer=methodcaller("SerializeToString"),
     )
 
@@ -92,12 +93,15 @@ class _Unreadable(NamedTuple):
         raise BadRequest(self.reason)
 
 
-def _make_reader(kind: type[Message]) -> Callable[[bytes], Message | _Unreadable]:
-    """Makes the function that reads requests of one kind."""
+def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | _Unreadable]:
+    """Makes the function that reads the requests of one method, if they are not too large."""
+    bytes_max = find_request_bytes_max(method.name)
 
     def read(data: bytes) -> Message | _Unreadable:
+        if len(data) > bytes_max:
+            return _Unreadable(f"the request has {len(data)} bytes; {method.name} reads at most {bytes_max}")
         try:
-            return kind.FromString(data)
+            return method.request.FromString(data)
         except DecodeError as error:
             return _Unreadable(str(error))
 
@@ -145,7 +149,10 @@ class _Call:
             _access.debug("%s %s", self._method.name, code, extra=fields)
 
     async def enter(self) -> None:
-        """Injects the fault that comes before the command. Raises BadRequest for bytes that are no request."""
+        """Injects the fault that comes before the command. Raises Forbidden for administration by a peer that may not
+        do it, and BadRequest for bytes that are no request.
+        """
+        self._service.access.check_method(self._method.name, self.caller.address)
         self._faults = self._service.faults.match(self._method.name, self.caller.client_id, self._request)
         if self._faults.before is not None:
             await self._service.faults.inject(self._faults.before)
@@ -190,7 +197,7 @@ class _Call:
         return {
             "rpc": self._method.name,
             "client_id": self.caller.client_id,
-            "peer": self.caller.host,
+            "peer": self.caller.address,
             "topic": topics,
         }
 
@@ -210,6 +217,5 @@ def _read_caller(context: Context) -> Caller:
 
 
 def _parse_peer(peer: str) -> str:
-    """Extracts the address from a peer as gRPC writes it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
-    address = unquote(peer).partition(":")[2]
-    return address.rpartition(":")[0].strip("[]")
+    """Extracts ``host:port`` from a peer as gRPC writes it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
+    return unquote(peer).partition(":")[2]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
+from rmqpull_broker.core.pulling.parking import PARKED_PULLS_OF_ALL_MAX
 from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STREAMS_PER_CONNECTION_MAX = 20_000
 """Concurrent calls on one connection: enough for a client that parks ten thousand pulls. Further calls wait there."""
 
-CALLS_MAX = PARKED_PULLS_MAX + 20_000
+CALLS_MAX = PARKED_PULLS_OF_ALL_MAX + 20_000
 """Concurrent calls on all connections: all parked pulls and some more. gRPC refuses others with RESOURCE_EXHAUSTED."""
 
 # A parked pull takes 27 kB (bench/broker_costs.py). 23 are gRPC's: 9 for the call itself, the rest for operations

@@ -9,10 +9,11 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from rmqpull_broker.core.clients.handshakes import Handshakes
+
 BACKLOG = 1_024
 HANDSHAKE_S_MAX = 10
-LOOKED_AT_MAX = 1_000
-"""Connections that have not sent their first byte. It is waited for only where TLS is served."""
+"""Seconds until the first byte, and until the end of the handshake of TLS after it."""
 _HANDSHAKE = 0x16
 _TAKEN_AT_ONCE = 100
 _PAUSE_S = 0.1
@@ -38,7 +39,8 @@ class Acceptor:
         self._tls = tls
         self._needs_tls = needs_tls
         self._looked_at: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._handshakes = Handshakes[socket.socket]()
+        self._tasks: dict[socket.socket, asyncio.Task[None]] = {}
 
     def start(self) -> None:
         """Listens."""
@@ -54,13 +56,13 @@ class Acceptor:
         self._bound.close()
         for connected in list(self._looked_at):
             self._give_up(connected)
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
 
     def _accept(self) -> None:
         for _ in range(_TAKEN_AT_ONCE):
             try:
-                connected, _ = self._bound.accept()
+                connected, peer = self._bound.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -72,12 +74,19 @@ class Acceptor:
             connected.setblocking(False)
             if self._tls is None:
                 self._connect(connected, None)
-            elif len(self._looked_at) >= LOOKED_AT_MAX:
-                connected.close()
             else:
-                loop = asyncio.get_running_loop()
-                self._looked_at[connected] = loop.call_later(HANDSHAKE_S_MAX, self._give_up, connected)
-                loop.add_reader(connected, self._look, connected)
+                self._wait_for(connected, str(peer[0]))
+
+    def _wait_for(self, connected: socket.socket, address: str) -> None:
+        """Waits for the first byte. If too many are waited for, another connection is closed."""
+        leaves = self._handshakes.add(connected, address)
+        if leaves in self._looked_at:
+            self._give_up(leaves)
+        elif leaves in self._tasks:
+            self._tasks[leaves].cancel()
+        loop = asyncio.get_running_loop()
+        self._looked_at[connected] = loop.call_later(HANDSHAKE_S_MAX, self._give_up, connected)
+        loop.add_reader(connected, self._look, connected)
 
     def _pause(self) -> None:
         """Waits for other connections to end. Without a pause the event loop would do nothing else."""
@@ -91,30 +100,41 @@ class Acceptor:
 
     def _look(self, connected: socket.socket) -> None:
         """Reads the first byte without taking it."""
-        self._forget(connected)
+        self._end_wait(connected)
         try:
             first = connected.recv(1, socket.MSG_PEEK)
         except OSError:
             first = b""
         speaks_tls = first[:1] == bytes([_HANDSHAKE])
         if not first or (self._needs_tls and not speaks_tls):
+            self._handshakes.remove(connected)
             connected.close()
         else:
+            if not speaks_tls:
+                self._handshakes.remove(connected)
             self._connect(connected, self._tls if speaks_tls else None)
 
     def _give_up(self, connected: socket.socket) -> None:
         """Closes a connection that says nothing."""
-        self._forget(connected)
+        self._end_wait(connected)
+        self._handshakes.remove(connected)
         connected.close()
 
-    def _forget(self, connected: socket.socket) -> None:
+    def _end_wait(self, connected: socket.socket) -> None:
         self._looked_at.pop(connected).cancel()
         asyncio.get_running_loop().remove_reader(connected)
 
     def _connect(self, connected: socket.socket, tls: ssl.SSLContext | None) -> None:
         task = asyncio.get_running_loop().create_task(self._open(connected, tls))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[connected] = task
+        task.add_done_callback(lambda task: self._forget(connected, task))
+
+    def _forget(self, connected: socket.socket, task: asyncio.Task[None]) -> None:
+        """Forgets the task of a connection that is open now, or was closed."""
+        del self._tasks[connected]
+        self._handshakes.remove(connected)
+        if task.cancelled():
+            connected.close()  # perhaps before the task began
 
     async def _open(self, connected: socket.socket, tls: ssl.SSLContext | None) -> None:
         try:

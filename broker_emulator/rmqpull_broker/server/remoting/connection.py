@@ -5,21 +5,32 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
+from rmqpull_broker.server.runtime.slices import Clock, Slice
 from rmqpull_broker.server.wire.addresses import join_address
-from rmqpull_proto.remoting.codes import LanguageCode
-from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command, encode_command
-from rmqpull_proto.remoting.frames import PREFIX_BYTES, read_frame_bytes
+from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
+from rmqpull_proto.remoting.command import (
+    REQUEST_HEADER_BYTES_MAX,
+    RemotingCommand,
+    WireError,
+    decode_command,
+    encode_command,
+)
+from rmqpull_proto.remoting.frames import PREFIX_BYTES, FrameTooLarge, read_frame_bytes
 
 UNSENT_BYTES_PAUSE = 1 << 20
 """Responses that a client has not read, above which the broker reads no more requests from it."""
 UNSENT_BYTES_MAX = 64 << 20
 """Responses and requests of the broker that a client has not read, above which the connection is closed."""
+ENDED_IN_A_TURN = 500
+"""Requests that end in one turn of the event loop when their connection is closed."""
 ASKED_MAX = 1_000
 """Requests of the broker that a client has not answered yet."""
 
@@ -40,6 +51,9 @@ class Connections(Protocol):
     def passing_ms(self) -> int:
         """Returns the time by which idle connections are found, in milliseconds."""
 
+    def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
+        """Learns how much a connection holds of a frame that is not complete; 0 if there is none."""
+
 
 class RemotingConnection(asyncio.Protocol):
     """The connection of a client to the port of one logical broker. Belongs to the event loop.
@@ -47,14 +61,18 @@ class RemotingConnection(asyncio.Protocol):
     What is not a frame closes it, as with Apache's server: after that no frame could be found.
     """
 
-    def __init__(self, connections: Connections, site: Site) -> None:
+    def __init__(self, connections: Connections, site: Site, clock: Clock = time.perf_counter) -> None:
         self._connections = connections
         self._site = site
+        self._clock = clock
         self._received = bytearray()
         self._to_write: list[bytes] = []
         self._to_write_bytes = 0
         self._is_receiving = False
         self._is_paused = False
+        self._is_held_up = False
+        self._has_unfinished = False
+        self._has_turn = False
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._ending: set[asyncio.Task[Any]] = set()
@@ -85,18 +103,32 @@ class RemotingConnection(asyncio.Protocol):
         self._to_write.clear()
         for asked in self._asked.values():
             asked.cancel()
-        for task in self._ending:
-            task.cancel()
+        self._end(list(self._ending))
         self._connections.remove(self)
 
+    def _end(self, tasks: list[asyncio.Task[Any]]) -> None:
+        """Ends requests, some in each turn of the event loop: all of a hundred thousand would take seconds."""
+        for task in tasks[-ENDED_IN_A_TURN:]:
+            task.cancel()
+        del tasks[-ENDED_IN_A_TURN:]
+        if tasks:
+            asyncio.get_running_loop().call_soon(self._end, tasks)
+
     def data_received(self, data: bytes) -> None:
-        """Handles all frames that are complete, and writes the responses that are ready at once."""
+        """Handles frames that are complete, and writes the responses that are ready at once."""
         self.active_ms = self._connections.passing_ms()
         self._received += data
+        if not self._has_turn:
+            self._handle_received()
+
+    def _take_turn(self) -> None:
+        self._has_turn = False
         self._handle_received()
+        self._read_or_not()
 
     def _handle_received(self) -> None:
-        """Handles frames until the responses are as large as a client may leave unread. The rest follows later."""
+        """Handles frames until the slice of this turn is over, or the responses are as large as a client may leave
+        unread. The rest follows in other turns, and until then no more is read."""
         if self._is_paused or not self.is_open:
             return
         self._is_receiving = True
@@ -110,19 +142,25 @@ class RemotingConnection(asyncio.Protocol):
         finally:
             self._is_receiving = False
             self._flush()
-        if has_more:
-            asyncio.get_running_loop().call_soon(self._handle_received)
+        if has_more and not self._has_turn:
+            self._has_turn = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+            self._read_or_not()
+        held_bytes = 0 if has_more else len(self._received)
+        if held_bytes or self._has_unfinished:
+            self._has_unfinished = held_bytes > 0
+            self._connections.note_unfinished(self, held_bytes)
 
     def _handle_frames(self) -> bool:
         """Handles frames until one is not complete or not right. Returns whether it stopped before that."""
-        at, end = 0, len(self._received)
+        at, end, slice_ = 0, len(self._received), Slice(self._clock)
         try:
             with memoryview(self._received) as view:
                 while (size := read_frame_bytes(view, at, end)) is not None and at + size <= end:
                     frame = bytes(view[at + PREFIX_BYTES : at + size])
                     at += size
-                    self._accept(decode_command(frame))
-                    if self._to_write_bytes > UNSENT_BYTES_PAUSE:
+                    self._accept(decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX))
+                    if self._to_write_bytes > UNSENT_BYTES_PAUSE or slice_.is_over:
                         return True
         finally:
             del self._received[:at]
@@ -131,15 +169,27 @@ class RemotingConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Reads no more requests from a client that does not read its responses."""
         self._is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._read_or_not()
 
     def resume_writing(self) -> None:
         """Handles what was received before, and reads requests again."""
         self._is_paused = False
-        if self._transport is not None:
-            self._transport.resume_reading()
+        self._read_or_not()
+        if not self._has_turn:
             self._handle_received()
+
+    def hold_up(self, is_held_up: bool) -> None:
+        """Reads no more while the unfinished frames of this address and of others hold too much."""
+        self._is_held_up = is_held_up
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        if self._transport is None:
+            return
+        if self._is_paused or self._is_held_up or self._has_turn:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -158,7 +208,7 @@ class RemotingConnection(asyncio.Protocol):
             return
         if not self._to_write and not self._is_receiving:
             asyncio.get_running_loop().call_soon(self._flush)
-        frame = reply if isinstance(reply, bytes) else encode_command(reply)
+        frame = reply if isinstance(reply, bytes) else _encode(reply)
         self._to_write.append(frame)
         self._to_write_bytes += len(frame)
 
@@ -222,3 +272,14 @@ class RemotingConnection(asyncio.Protocol):
         _logger.info("the connection of %s is closed: %s", self.remote_address, why)
         if self._transport is not None:
             self._transport.abort()
+
+
+def _encode(reply: RemotingCommand) -> bytes:
+    """Returns the frame of a command; that of a refusal for a response above the limit of frames."""
+    try:
+        return encode_command(reply)
+    except FrameTooLarge as error:
+        if not reply.is_response:
+            raise
+        refusal = replace(reply, code=ResponseCode.SYSTEM_ERROR, fields={}, body=b"", remark=str(error))
+        return encode_command(refusal)

@@ -6,19 +6,36 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from rmqpull_broker.core.admin.fault_rules import CallFaults, Fault
-from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
+from rmqpull_broker.core.errors import Forbidden
+from rmqpull_broker.core.pulling.parking import PARKED_PULLS_OF_ALL_MAX
+from rmqpull_broker.core.shares import Holder, Shares, find_holder
+from rmqpull_broker.server.remoting.bounds import find_body_bytes_max
 from rmqpull_broker.server.remoting.refusals import refuse
 from rmqpull_broker.server.remoting.targets import find_group, find_targets
 from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
-from rmqpull_proto.remoting.codes import V5_3_1, RequestCode, ResponseCode
+from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
-REQUESTS_MAX = PARKED_PULLS_MAX + 20_000
-"""Requests that wait: for the commit log, for a message, or for a fault rule."""
+REQUESTS_MAX = PARKED_PULLS_OF_ALL_MAX + 20_000
+"""Requests of one connection that wait, if it is alone: for the commit log, for a message, or for a fault rule. See
+:mod:`rmqpull_broker.core.shares`."""
+
+NOT_ON_VIP = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+"""Requests that Apache's broker does not serve on its VIP channel (rules 4.12)."""
 
 Respond = Callable[[RemotingCommand | bytes], None]
 """Sends the response to one request."""
@@ -41,13 +58,16 @@ class Dispatcher:
     A request that can be answered at once costs no task and no coroutine.
     """
 
-    def __init__(self, service: RemotingService, handlers: Mapping[int, Handler]) -> None:
+    def __init__(self, service: RemotingService, handlers: Mapping[int, Handler], *, has_vip: bool = False) -> None:
         self._service = service
         self._handlers = handlers
+        self._access = service.service.access
         self._faults = service.service.faults
         self._metrics = service.service.metrics
         self._tasks: set[asyncio.Task[None]] = set()
+        self._shares = Shares(REQUESTS_MAX)
         self._is_stopping = False
+        self._watches_for_vip = not has_vip
 
     def handle(self, call: RemotingCall, respond: Respond) -> None:
         """Handles a request. Calls ``respond`` once, now or later, unless the request gets no response."""
@@ -56,9 +76,15 @@ class Dispatcher:
         if isinstance(reply, Coroutine):
             task = asyncio.get_running_loop().create_task(self._finish(call, reply, respond, began_s))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            holder = find_holder(call.peer.remote_address)
+            self._shares.take(holder)
+            task.add_done_callback(partial(self._forget, holder))
         else:
             self._end(call, reply, respond, began_s)
+
+    def _forget(self, holder: Holder, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._shares.give_back(holder)
 
     async def stop(self, grace_s: float) -> None:
         """Lets the requests in flight end for ``grace_s`` seconds. Then it cancels them. New ones are sent away."""
@@ -71,14 +97,24 @@ class Dispatcher:
     def _run(self, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
         """Runs the handler as far as it comes without waiting."""
         code = call.command.code
+        if self._watches_for_vip and call.command.version <= V4_5_0 and call.command.language == LanguageCode.JAVA:
+            self._warn_of_vip(call)
         handler = self._handlers.get(code)
-        if handler is None:
+        if handler is None or (call.site.is_vip and code in NOT_ON_VIP):
             remark = f" request type {code} not supported"
             return call.respond(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        bytes_max = find_body_bytes_max(code)
+        if len(call.command.body) > bytes_max:
+            remark = f"the body has {len(call.command.body)} bytes, more than the max {bytes_max} of this request"
+            return call.respond(code=ResponseCode.SYSTEM_ERROR, remark=remark)
         if self._is_stopping and call.command.version > V5_3_1:
             return call.respond(code=ResponseCode.GO_AWAY, remark="please go away")
-        if len(self._tasks) >= REQUESTS_MAX:
+        if self._shares.is_half_used and not self._shares.allows(find_holder(call.peer.remote_address)):
             return call.respond(code=ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
+        try:
+            self._access.check_request(code, call.peer.remote_address)
+        except Forbidden as refusal:
+            return self._refuse(call, refusal)
         if self._faults.is_armed:
             found = self._faults.match_targets(
                 _name(code), self._find_client_id(call), find_targets(call), find_group(call)
@@ -89,6 +125,16 @@ class Dispatcher:
             return handler(self._service, call)
         except Exception as error:  # noqa: BLE001 (the client always gets a response; the log gets the details)
             return self._refuse(call, error)
+
+    def _warn_of_vip(self, call: RemotingCall) -> None:
+        """Says once what an old Java client needs to send: it would only tell that the broker cannot be reached."""
+        self._watches_for_vip = False
+        _logger.warning(
+            "a Java client of 4.5.0 or older has connected from %s: it sends to the port two below a broker's (VIP "
+            "channel), on which this broker does not listen; start it with --remoting-vip (in Python: "
+            "remoting_vip=True), or set vipChannelEnabled=false in the client",
+            call.peer.remote_address,
+        )
 
     async def _run_with_faults(self, handler: Handler, call: RemotingCall, faults: CallFaults) -> Reply:
         """Injects one fault before the handler, and one after it: a request that is refused has no fault after."""

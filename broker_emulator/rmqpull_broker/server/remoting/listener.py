@@ -1,7 +1,4 @@
-"""The ports of the remoting protocol: one for each logical broker. The first one is the name server's, too.
-
-A pull of 4.x does not name its broker, so each broker needs a port of its own.
-"""
+"""Listens for clients of the remoting protocol, and keeps their connections."""
 
 from __future__ import annotations
 
@@ -9,53 +6,30 @@ import asyncio
 import itertools
 import logging
 import socket
-import ssl
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 
+from rmqpull_broker.core.clients.unfinished_frames import UnfinishedFrames
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.core.pulling.standing_verdicts import StandingVerdicts
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.remoting.acceptor import Acceptor
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
+from rmqpull_broker.server.remoting.ports import LOOPBACK, RemotingAddress, bind_ports
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
 from rmqpull_broker.server.runtime.service import Service
-from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 
 CONNECTIONS_MAX = 20_000
 IDLE_MS_MAX = 120_000
 """``serverChannelMaxIdleTimeSeconds``: a connection on which nothing moves for longer is closed (rules 4.12)."""
 _SCAN_INTERVAL_MS = 10_000
-_WILDCARDS = ("0.0.0.0", "::", "")
-_LOOPBACK = "127.0.0.1"
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class RemotingAddress:
-    """Where to listen, and what routes tell.
-
-    ``addresses`` has a (host, port) for each logical broker, or one for the first; then the others have the ports after
-    it, or free ones if it is 0. ``advertised`` has the ones that clients reach if they are others, for each broker.
-    ``tls`` serves connections that begin with TLS, and with ``needs_tls`` no others.
-    """
-
-    addresses: Sequence[tuple[str, int]]
-    advertised: Sequence[tuple[str, int]] = ()
-    tls: ssl.SSLContext | None = None
-    needs_tls: bool = False
-
-    def find(self, index: int) -> tuple[str, int]:
-        """Returns where the broker of this index listens."""
-        if index < len(self.addresses):
-            return self.addresses[index]
-        host, port = self.addresses[0]
-        return host, port + index if port else 0
 
 
 class RemotingListener:
@@ -69,38 +43,42 @@ class RemotingListener:
         self._clock = clock
         self.dispatcher: Dispatcher | None = None
         self.sites: Sequence[Site] = ()
+        self._has_vip = False
         self.connections: dict[str, RemotingConnection] = {}
+        self._unfinished = UnfinishedFrames[str]()
         self._numbers = itertools.count(1)
         self._acceptors: list[Acceptor] = []
         self._timer: Timer | None = None
 
     async def bind(self, address: RemotingAddress, broker_names: Sequence[str]) -> None:
         """Listens on a port for each broker. Raises PortUnavailable."""
-        sites = []
+        sites: list[Site] = []
+        taken: set[int] = set()
         try:
             for index, name in enumerate(broker_names):
-                host, port = address.find(index)
-                bound = _bind(host, port)
-                port = bound.getsockname()[1]
-                if address.advertised:
-                    host, port = address.advertised[index]
-                elif host in _WILDCARDS:
-                    host = _LOOPBACK
+                ports = bind_ports(address, index, taken)
+                taken.update(bound.getsockname()[1] for bound in ports if bound is not None)
+                host, port = address.tell(index, ports.main.getsockname()[1])
                 site = Site(name, host, port, await _find_ip(host))
                 sites.append(site)
-                self._acceptors.append(Acceptor(bound, self._make_factory(site), address.tls, address.needs_tls))
+                self._add_acceptor(ports.main, site, address)
+                if ports.vip is not None:
+                    self._add_acceptor(ports.vip, replace(site, is_vip=True), address)
         except BaseException:
             self._stop_listening()
             raise
-        self.sites = sites
+        self.sites, self._has_vip = sites, address.has_vip
 
-    def _make_factory(self, site: Site) -> Callable[[], RemotingConnection]:
-        return lambda: RemotingConnection(self, site)
+    def _add_acceptor(self, bound: socket.socket, site: Site, address: RemotingAddress) -> None:
+        acceptor = Acceptor(bound, lambda: RemotingConnection(self, site), address.tls, address.needs_tls)
+        self._acceptors.append(acceptor)
 
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
         pulls, verdicts = RecordPulls(service.state), StandingVerdicts(service.state, service.clients.consumers)
-        self.dispatcher = Dispatcher(RemotingService(service, self.sites, pulls, verdicts), list_handlers())
+        self.dispatcher = Dispatcher(
+            RemotingService(service, self.sites, pulls, verdicts), list_handlers(), has_vip=self._has_vip
+        )
         for acceptor in self._acceptors:
             acceptor.start()
 
@@ -122,17 +100,32 @@ class RemotingListener:
     def remove(self, connection: RemotingConnection) -> None:
         """Forgets a closed connection, and takes its client out of the registries."""
         if self.connections.pop(connection.channel_id, None) is not None:
+            self.note_unfinished(connection, 0)
             self._clients.connection_closed(connection.channel_id)
+
+    def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
+        """Learns how much a connection holds of a frame that is not complete; 0 if there is none."""
+        before = self._unfinished.paused
+        if held_bytes:
+            address = find_holder(connection.remote_address).address
+            self._unfinished.note(connection.channel_id, address, held_bytes, self._clock.passing_ms())
+        else:
+            self._unfinished.remove(connection.channel_id)
+        for channel_id in before ^ self._unfinished.paused:
+            if channel_id in self.connections:
+                self.connections[channel_id].hold_up(channel_id in self._unfinished.paused)
 
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = self._clock.call_at(self._clock.passing_ms() + _SCAN_INTERVAL_MS, self._close_idle)
+            self._timer = self._clock.call_at(self._clock.passing_ms() + _SCAN_INTERVAL_MS, self._close_idle_and_late)
 
-    def _close_idle(self) -> None:
+    def _close_idle_and_late(self) -> None:
         self._timer = None
         latest_ms = self._clock.passing_ms() - IDLE_MS_MAX
         for connection in [each for each in self.connections.values() if each.active_ms <= latest_ms]:
             connection.close()
+        for channel_id in self._unfinished.list_late(self._clock.passing_ms()):
+            self.connections[channel_id].abort("a frame is not complete after the time for what has come of it")
         if self.connections:
             self._watch()
 
@@ -153,24 +146,6 @@ class RemotingListener:
             acceptor.close()
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """Returns a socket that is bound to an address. Raises PortUnavailable."""
-    address = join_address(host, port)
-    bound = None
-    try:
-        family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        bound = socket.socket(family, kind)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(target)
-        bound.setblocking(False)
-    except (OSError, OverflowError) as error:
-        if bound is not None:
-            bound.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise PortUnavailable(f"cannot listen on {address}: {reason}", "--remoting") from None
-    return bound
-
-
 async def _find_ip(host: str) -> str:
     """Returns the address of a host for message ids, which have no names: the first of IPv4, if it has one.
 
@@ -183,7 +158,7 @@ async def _find_ip(host: str) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        _logger.warning("%s is unknown here, so the ids of messages name %s", host, _LOOPBACK)
-        return _LOOPBACK
+        _logger.warning("%s is unknown here, so the ids of messages name %s", host, LOOPBACK)
+        return LOOPBACK
     found.sort(key=lambda each: each[0] is not socket.AF_INET)  # keeps the order of each kind
     return str(found[0][4][0])

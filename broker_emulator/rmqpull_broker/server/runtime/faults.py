@@ -20,20 +20,14 @@ from rmqpull_broker.core.admin.fault_rules import (
     FaultRules,
     Target,
 )
-from rmqpull_broker.core.errors import BadRequest, TooManyRequests
+from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.wire.codec import name_from
-from rmqpull_broker.server.wire.status import CODE_NAMES, InjectedFailure
-from rmqpull_proto import rpc
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_broker.server.wire.fault_names import RPCS, check_call, check_code
+from rmqpull_broker.server.wire.status import InjectedFailure
 
 CALLS_WAITING_MAX = 10_000
 """Calls that rules delay, drop or hold at the same time."""
-
-_RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods, *rpc.STAGES.methods})
-# Not the calls of the admin service: whoever creates a rule must be able to delete it.
-_REQUESTS = frozenset(code.name for code in RequestCode)
-_RESPONSES = CODE_NAMES | {code.name for code in ResponseCode}
 
 _logger = logging.getLogger(__name__)
 
@@ -58,13 +52,8 @@ class Faults:
 
         Raises BadRequest for a rule that makes no sense, and TooManyRequests when there are too many.
         """
-        if rule.rpc != "*" and rule.rpc not in _RPCS and rule.rpc not in _REQUESTS:
-            raise BadRequest(
-                f"unknown RPC {rule.rpc!r}: use * or one of {', '.join(sorted(_RPCS))}, "
-                "or a request of the remoting protocol, such as PULL_MESSAGE"
-            )
-        if rule.code not in (_RESPONSES if rule.rpc in _REQUESTS else CODE_NAMES):
-            raise BadRequest(f"unknown code {rule.code!r}: use one of apache.rocketmq.v2, such as TOO_MANY_REQUESTS")
+        check_call(rule.rpc)
+        check_code(rule.rpc, rule.code)
         return self._rules.add(rule)
 
     def release(self, rule_id: int, calls: int | None = None) -> None:
@@ -113,7 +102,7 @@ class Faults:
 
     def match(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
         """Finds and counts the faults of a call; ``request`` is None for a stream of requests."""
-        if not self._rules.is_armed or rpc_name not in _RPCS:
+        if not self._rules.is_armed or rpc_name not in RPCS:
             return NO_FAULTS
         targets = () if request is None else tuple(dict.fromkeys(find_targets(request)))
         group = "" if request is None else find_group(request)

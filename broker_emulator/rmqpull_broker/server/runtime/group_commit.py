@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooManyRequests
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.facts import ClockRead, Fact
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, RetentionLimits, Storage
 from rmqpull_broker.core.state.retention import Trimming, make_retention_limits
 from rmqpull_broker.server.runtime.upkeep import Upkeep
@@ -170,6 +170,8 @@ class GroupCommit:
                 )
 
         async with self._expiry:
+            if self._state.store.newest_written_ms > now_ms:
+                await self.read_clock(now_ms)
             trimming = await self.execute(begin, makes_room=True)
             while trimming is not None and not trimming.is_done:
                 if self._ends_expiry:
@@ -179,6 +181,10 @@ class GroupCommit:
                 await self.upkeep.run(lambda: self._storage.removal_job(self._state, trimming.cut))
                 put_again_bytes = trimming.put_again_bytes
                 self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
+
+    async def read_clock(self, now_ms: int) -> None:
+        """Keeps what the clock says, which is before times in the data. Raises ServiceNotAvailable."""
+        await self.execute(lambda draft: draft.add(ClockRead(now_ms)))
 
     def end_expiry(self) -> None:
         """Ends :meth:`expire` after its current command, because a million messages may be left to store again."""

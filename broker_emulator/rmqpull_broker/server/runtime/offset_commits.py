@@ -43,6 +43,7 @@ class OffsetCommits:
         # The last offset that came for a queue, as long as it is not stored.
         self._newest: dict[Key, int] = {}
         self._writer: asyncio.Task[None] | None = None
+        self._lacks_room = False
 
     def find(self, group: str, queue: MessageQueue) -> int | None:
         """Returns an offset that nobody waits for and that is not stored yet, or None."""
@@ -103,7 +104,7 @@ class OffsetCommits:
             while offsets := self._take_ready():
                 self._being_stored = offsets
                 try:
-                    await self._group_commit.execute(partial(keep_offsets, offsets=offsets))
+                    self._report(await self._group_commit.execute(partial(keep_offsets, offsets=offsets)))
                 except BrokerError as error:
                     _logger.warning("%d consumer offsets are not stored: %s", len(offsets), error)
                 finally:
@@ -111,6 +112,12 @@ class OffsetCommits:
                     self._settle(offsets)
         finally:
             self._writer = None
+
+    def _report(self, refusal: BrokerError | None) -> None:
+        """Says once that there is no room for offsets: consumers send them again and again."""
+        if refusal is not None and not self._lacks_room:
+            _logger.warning("consumer offsets are not stored: %s", refusal)
+        self._lacks_room = refusal is not None
 
     async def close(self) -> None:
         """Returns when all offsets are stored."""

@@ -94,8 +94,8 @@ class Parking:
         self._wake(self._parked.list_pulls_of(queues, group))
 
     def wake_topic(self, topic: str) -> None:
-        """Wakes all pulls of a topic's queues."""
-        self.wake_queues(self._parked.list_queues(topic))
+        """Wakes the pulls of a topic's queues after a change of the topic, except those over remoting (rules 3.4)."""
+        self._wake(self._parked.list_pulls_of(self._parked.list_queues(topic), with_on_grid=False))
 
     def close(self) -> None:
         """Ends all parked pulls, some in each turn of the event loop, and parks no further ones."""

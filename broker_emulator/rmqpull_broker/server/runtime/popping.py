@@ -19,9 +19,11 @@ from rmqpull_broker.core.popping.receipts import Delivered, Receipt
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.popping.waiting import WaitingPops
 from rmqpull_broker.core.pulling.parking import Arrivals
+from rmqpull_broker.core.shares import ANYBODY, Holder
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
+    ClockRead,
     ColumnsStored,
     Fact,
     OffsetsReset,
@@ -89,12 +91,14 @@ class Popping:
 
     # --- pops --------------------------------------------------------------------------------------------------------
 
-    async def pop(self, request: PopRequest, poll_ms: int = 0, left_s: float = math.inf) -> PopResult:
+    async def pop(
+        self, request: PopRequest, poll_ms: int = 0, left_s: float = math.inf, holder: Holder = ANYBODY
+    ) -> PopResult:
         """Pops messages, and waits up to ``poll_ms`` for the first one. Without a message in time, the result is empty.
 
         The wait takes ``left_s`` seconds of the caller's time at most, also when a manual clock stands still.
         What was delivered to a caller that leaves comes again after a second. Raises what ``pop_messages`` raises,
-        BadRequest, TooManyRequests when too many pops wait, and ServiceNotAvailable.
+        BadRequest, TooManyRequests when too many pops of its group or of ``holder`` wait, and ServiceNotAvailable.
         """
         request.check()
         until_ms = self._clock.passing_ms() + poll_ms
@@ -113,13 +117,13 @@ class Popping:
             if self._clock.passing_ms() >= until_ms or loop.time() >= ends_s or self._is_closed:
                 return result
             if not outlook.is_ready:
-                await self._wait(request, self._find_wake_ms(outlook, until_ms), ends_s)
+                await self._wait(request, self._find_wake_ms(outlook, until_ms), ends_s, holder)
 
     def _count(self, group: str, result: PopResult) -> None:
         self._metrics.count_popped(group, result)
         for part in result.parts:
             broker_name, topic = part.queue.broker_name, part.queue.topic
-            self._stats.count_pulled(broker_name, topic, group, len(part.offsets), result.pop_time_ms)
+            self._stats.count_pulled(broker_name, topic, group, len(part.offsets), self._clock.steady_ms())
 
     async def _pop_once(self, request: PopRequest) -> PopResult:
         now_ms = self._clock.wall_ms()
@@ -133,15 +137,15 @@ class Popping:
 
     def _release_late(self, request: PopRequest, done: asyncio.Future[PopResult]) -> None:
         if not done.cancelled() and done.exception() is None:
-            self.release(list(_list_receipts(request.group, done.result())))
+            self.release_all(request.group, done.result())
 
     def _find_wake_ms(self, outlook: Outlook, until_ms: int) -> int:
         if outlook.blocked_until_ms is None:
             return until_ms
         return min(until_ms, self._clock.passing_ms() + max(0, outlook.blocked_until_ms - self._clock.wall_ms()))
 
-    async def _wait(self, request: PopRequest, until_ms: int, ends_s: float) -> None:
-        ticket = self._waits.add(request)
+    async def _wait(self, request: PopRequest, until_ms: int, ends_s: float, holder: Holder) -> None:
+        ticket = self._waits.add(request, holder)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._futures[ticket] = request, future
@@ -193,10 +197,16 @@ class Popping:
                     self._wake(self._waits.take_all_of({queue.topic for queue, _ in offsets}, group))
                 case PoppedInOrder():
                     self._wake_when_free(fact)
+                case ClockRead():
+                    self.look_again()
                 case TopicPut(topic):
                     self._wake(self._waits.take_all_of([topic.name]))
                 case TopicDeleted(name):
                     self._wake(self._waits.take_all_of([name]))
+
+    def look_again(self) -> None:
+        """Wakes all pops, because the clock was set: queues in order are free at another time. They wait again."""
+        self._wake(self._waits.take_all())
 
     def _wake_when_free(self, batch: PoppedInOrder) -> None:
         """Wakes a pop when a batch in order no longer blocks its queue. A newer batch takes the place of this one."""
@@ -260,6 +270,10 @@ class Popping:
             task = asyncio.get_running_loop().create_task(self._release(messages))
             self._releases.add(task)
             task.add_done_callback(self._releases.discard)
+
+    def release_all(self, group: str, result: PopResult) -> None:
+        """Makes all messages of a pop come again soon: its caller has left."""
+        self.release(list(_list_receipts(group, result)))
 
     async def _release(self, messages: Sequence[Delivered]) -> None:
         try:

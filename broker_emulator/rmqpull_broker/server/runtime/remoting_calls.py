@@ -26,13 +26,15 @@ _H = TypeVar("_H", bound=Header)
 class Site:
     """A logical broker as clients of the remoting protocol reach it: its name, and the address that routes tell.
 
-    ``ip`` is the address of ``host``, for the ids of messages.
+    ``ip`` is the address of ``host``, for the ids of messages. ``is_vip`` marks requests on the VIP channel, the port
+    two below (rules 4.12).
     """
 
     broker_name: str
     host: str
     port: int
     ip: str
+    is_vip: bool = False
 
     @property
     def address(self) -> str:

@@ -76,7 +76,7 @@ class Renewing:
 
     def keep(self, holder: Holder, message_id: str, topic: str, receipt: Receipt, reconsume_times: int) -> None:
         """Keeps the receipt of a message that a client is about to get from ``topic``."""
-        if self._renewals.keep(holder, message_id, topic, receipt, reconsume_times) is None:
+        if self._renewals.keep(holder, message_id, topic, receipt, reconsume_times, self._find_ahead_ms()) is None:
             _logger.info(
                 "%d receipts are kept, the max: a message of %s comes again after %d s unless it is acknowledged",
                 RENEWALS_MAX,
@@ -110,6 +110,10 @@ class Renewing:
 
     # --- what the clock does ------------------------------------------------------------------------------------------
 
+    def _find_ahead_ms(self) -> int:
+        """Returns by how much the clock of renewals is ahead of that of receipts, which may have been set."""
+        return self._clock.steady_ms() - self._clock.wall_ms()
+
     def _set_alarm(self) -> None:
         """Checks at the next multiple of the interval, while there is something to check."""
         if len(self._renewals):
@@ -121,7 +125,7 @@ class Renewing:
             while self._must_check:
                 self._must_check = False
                 await self._release(self._renewals.take_all(lambda holder: not self._is_member(holder)))
-                now_ms = self._clock.wall_ms()
+                now_ms = self._clock.steady_ms()
                 while due := self._renewals.list_due(now_ms, CHANGES_MAX):
                     await self._renew_due(due, now_ms)
         finally:
@@ -157,7 +161,7 @@ class Renewing:
                 self._renewals.fail(renewal, now_ms)
         else:
             for renewal, receipt in zip(renewals, receipts, strict=True):
-                self._renewals.renew(renewal, receipt)
+                self._renewals.renew(renewal, receipt, self._find_ahead_ms())
         if step.is_last:
             for renewal in renewals:
                 self._renewals.forget(renewal)

@@ -12,10 +12,12 @@ from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.core.pulling.parking import ParkedPull
 from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover
+from rmqpull_broker.server.runtime.access import Access
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -23,6 +25,7 @@ from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.renewing import Renewing
+from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 
@@ -34,12 +37,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client of a call: its address without the port, its client id, and the time until its deadline.
+    """The client of a call: its address, ``host:port``, its client id, and the time until its deadline.
 
     Language and version are as the client's library reports them: any text.
     """
 
-    host: str
+    address: str
     client_id: str
     remaining_ms: int | None
     language: str = ""
@@ -75,6 +78,8 @@ class Service:
     renewing: Renewing
     extensions: frozenset[str] = frozenset()
     stats: Stats = field(default_factory=Stats)
+    access: Access = field(default_factory=Access)
+    slices: Slices = field(default_factory=Slices)
 
     def make_creation_id(self) -> str:
         """Creates an id for the creation of a topic."""
@@ -102,6 +107,10 @@ class Service:
     def clock_ms(self) -> int:
         """Milliseconds since the epoch."""
         return self.clock.wall_ms()
+
+    def steady_ms(self) -> int:
+        """Milliseconds since the epoch, as if nobody had set the clock since the start."""
+        return self.clock.steady_ms()
 
     async def ensure_groups(self, groups: Iterable[str]) -> list[GroupConfig]:
         """Finds or creates groups and their retry topics; leaves out those that must not be created (rules 3.7)."""
@@ -136,5 +145,6 @@ class Service:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0 or on_grid:
             deadline_ms = self.clock.passing_ms() + timeout_ms
-            return await self.parking.park(ParkedPull(queues, message_filter, deadline_ms, on_grid, group))
+            holder = find_holder(caller.address)
+            return await self.parking.park(ParkedPull(queues, message_filter, deadline_ms, on_grid, group, holder))
         return True

@@ -1,6 +1,13 @@
-"""Addresses as texts, and the error of one that the broker cannot listen on."""
+"""Addresses as texts, which ports brokers have, and the error of one that the broker cannot listen on."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+VIP_DISTANCE = 2
+"""How far the port of the VIP channel is below the one that routes tell (rules 4.12)."""
+WILDCARDS = ("0.0.0.0", "::", "")
+"""The hosts that stand for all addresses of a machine."""
 
 
 class PortUnavailable(Exception):
@@ -14,3 +21,20 @@ class PortUnavailable(Exception):
 def join_address(host: str, port: int) -> str:
     """Returns ``host:port``, with an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def find_host(address: str) -> str:
+    """Returns the host of ``host:port``, without brackets; an empty text for one without a port."""
+    return address.rpartition(":")[0].strip("[]")
+
+
+def find_address(addresses: Sequence[tuple[str, int]], index: int) -> tuple[str, int]:
+    """Returns where the logical broker of this index listens for clients of the remoting protocol.
+
+    ``addresses`` has one for each broker, or one for the first. Then the others have the ports after it, or free ones
+    (0) if it has one.
+    """
+    if index < len(addresses):
+        return addresses[index]
+    host, port = addresses[0]
+    return host, port + index if port else 0

@@ -15,6 +15,7 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.messages.born_hosts import remove_port
 from rmqpull_broker.core.messages.hidden_properties import drop_hidden
+from rmqpull_broker.core.messages.stored_records import show_host
 from rmqpull_broker.core.model import (
     PERM_READ,
     PERM_WRITE,
@@ -32,7 +33,14 @@ from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.core.state.names import add_namespace
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
-from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, RESERVED, SHARDING_KEY, TRACE_CONTEXT
+from rmqpull_proto.remoting.properties import (
+    BORN_HOST,
+    BORN_TIMESTAMP,
+    CHECK_IMMUNITY_TIME,
+    RESERVED,
+    SHARDING_KEY,
+    TRACE_CONTEXT,
+)
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2
 
@@ -129,13 +137,14 @@ def retry_policy_from(policy: v2.RetryPolicy) -> ExponentialBackoff | Customized
     return None
 
 
-def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
-    """Reads a message from a producer. Raises MessageCorrupted for an unknown encoding, and BadRequest."""
+def message_from(message: v2.Message, peer_address: str, now_ms: int) -> Message:
+    """Reads a message from a producer at ``host:port``. Raises MessageCorrupted for an unknown encoding, BadRequest."""
     system = message.system_properties
     encoding = _ENCODINGS.get(system.body_encoding)
     if encoding is None:
         raise refusals.unknown_encoding(system.body_encoding)
     has_delivery_time = system.HasField("delivery_timestamp")
+    born_ms = milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms
     return Message(
         body=message.body,
         msg_id=system.message_id,
@@ -144,19 +153,19 @@ def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
         properties=dict(message.user_properties),
         message_group=system.message_group or None,
         delivery_timestamp_ms=milliseconds_from(system.delivery_timestamp) if has_delivery_time else None,
-        born_timestamp_ms=milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms,
-        born_host=system.born_host or peer_host,
+        born_timestamp_ms=born_ms,
+        born_host=peer_address,
         body_encoding=encoding,
         trace_context=system.trace_context if system.HasField("trace_context") else None,
         transactional=system.message_type == v2.MessageType.TRANSACTION,
-        system_properties=_system_properties(message),
+        system_properties=_system_properties(message, system.born_host or peer_address, born_ms),
     )
 
 
-def _system_properties(message: v2.Message) -> Mapping[str, str]:
+def _system_properties(message: v2.Message, born_host: str, born_ms: int) -> Mapping[str, str]:
     """The properties that Apache's proxy adds for its broker (rules 5.11, "Translation")."""
     system = message.system_properties
-    properties = {}
+    properties = {BORN_HOST: born_host, BORN_TIMESTAMP: str(born_ms)}
     if system.message_type == v2.MessageType.TRANSACTION:
         # The proxy has no producer groups, and uses the topic instead.
         properties["PGROUP"] = name_from(message.topic)
@@ -167,8 +176,15 @@ def _system_properties(message: v2.Message) -> Mapping[str, str]:
     return properties
 
 
+def pulled_message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
+    """Makes the message for a pull, which Apache's proxy does not serve. The born host is that of Java's clients."""
+    message = message_to(stored, queue)
+    message.system_properties.born_host = show_host(stored.message.born_host)
+    return message
+
+
 def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
-    """Makes the message for a consumer."""
+    """Makes the message for a consumer, as Apache's proxy does (rules 5.12.1)."""
     message = stored.message
     system = v2.SystemProperties(
         tag=message.tags,
@@ -177,7 +193,7 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         body_digest=v2.Digest(type=v2.DigestType.MD5, checksum=hashlib.md5(message.body).hexdigest().upper()),
         body_encoding=v2.Encoding.IDENTITY if message.body_encoding is BodyEncoding.IDENTITY else v2.Encoding.GZIP,
         message_type=message.topic_type.value,
-        born_host=remove_port(message.born_host),
+        born_host=message.system_properties.get(BORN_HOST, "").strip() or remove_port(message.born_host),
         store_host=stored.store_host,
         queue_id=queue.queue_id,
         queue_offset=stored.queue_offset,

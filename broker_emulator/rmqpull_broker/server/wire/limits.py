@@ -19,6 +19,8 @@ SUBSCRIPTIONS_MAX = 1_000
 """Topics in the settings or the heartbeat of one client, as a producer or consumer."""
 HEARTBEAT_GROUPS_MAX = 1_000
 """Groups in one heartbeat of the remoting protocol, of producers and consumers. Each consumer group may be created."""
+HEARTBEAT_TOPICS_MAX = 5_000
+"""Subscriptions in one heartbeat of the remoting protocol."""
 BATCH_ACKS_MAX = 10_000
 """Acknowledgements in one request."""
 SETTINGS_BYTES_MAX = 262_144

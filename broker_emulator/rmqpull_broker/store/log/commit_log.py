@@ -221,11 +221,6 @@ class CommitLog:
 
     # --- retention -----------------------------------------------------------------------------------------------
 
-    def roll_next(self) -> None:
-        """Makes the next append begin a new segment."""
-        with self._lock:
-            self._must_roll = True
-
     def remove_before(self, position: int) -> int:
         """Deletes the closed segments that end at or before ``position``, oldest first, and returns their number."""
         with self._lock:

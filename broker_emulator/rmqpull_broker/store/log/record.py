@@ -49,7 +49,10 @@ from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuePart, Rows
 from rmqpull_broker.store.log import format_1, small_facts
 from rmqpull_broker.store.log.rows import LoggedRows, encode_rows
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 4
+_READ_VERSIONS = (format_1.VERSION, 2, FORMAT_VERSION)
+"""Version 2 is the present one without lengths of what waits, and without ``facts.ClockRead``. No segment has version
+3: a flipped bit would turn it into another version that can be read."""
 SEGMENT_MAGIC = b"RMQPLOG\x00"
 RECORD_MAGIC = b"RMQR"
 
@@ -64,8 +67,9 @@ _unpack_entry, _ENTRY_BYTES = _ENTRY_HEADER.unpack_from, _ENTRY_HEADER.size
 SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 
-_ROWS, _COLUMNS, _DELAYED = 3, 4, 19
+_ROWS, _COLUMNS, _DELAYED_2, _DELAYED = 3, 4, 19, 24
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
+_decode_json = json.JSONDecoder().decode
 
 
 class UnknownFormat(Exception):
@@ -94,8 +98,8 @@ def check_segment_header(data: memoryview) -> int:
     magic, version, _ = _SEGMENT_HEADER.unpack_from(data)
     if magic != SEGMENT_MAGIC:
         raise UnknownFormat(f"it begins with {bytes(magic)!r} instead of {SEGMENT_MAGIC!r}")
-    if version not in (FORMAT_VERSION, format_1.VERSION):
-        raise UnknownFormat(f"its format version is {version}; this release reads versions 1 and {FORMAT_VERSION}")
+    if version not in _READ_VERSIONS:
+        raise UnknownFormat(f"its format version is {version}; this release reads versions 1, 2 and {FORMAT_VERSION}")
     return int(version)
 
 
@@ -177,12 +181,14 @@ def decode_lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
 
 def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
     """Returns (kind, header, data) of a fact."""
+    if isinstance(fact, LoggedRows):
+        return _ROWS, fact.queue, fact.data
     if isinstance(fact, RowsStored):
         return _ROWS, fact.queue, encode_rows(fact.rows)
     if isinstance(fact, ColumnsStored):
         return _COLUMNS, fact.parts, fact.batch.serialize()
     if isinstance(fact, StillDelayed):
-        return _DELAYED, fact.queue, fact.numbers
+        return _DELAYED if fact.has_lengths else _DELAYED_2, fact.queue, fact.numbers
     codec = small_facts.BY_FACT[type(fact)]
     return codec.kind, codec.to_json(fact), b""
 
@@ -191,16 +197,21 @@ def _decode(kind: int, header: bytes, data: memoryview) -> Fact:
     if kind == _ROWS:
         return LoggedRows(_decode_queue(header), bytes(data))
     if kind == _COLUMNS:
-        parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in json.loads(header))
+        parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in _from_json(header))
         return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(bytes(data)), columns.STORED_SCHEMA))
-    if kind == _DELAYED:
-        return StillDelayed(_decode_queue(header), bytes(data))
+    if kind in (_DELAYED, _DELAYED_2):
+        return StillDelayed(_decode_queue(header), bytes(data), kind == _DELAYED)
     if kind not in small_facts.BY_KIND:
         raise UnknownFormat(f"a record has a fact of the unknown kind {kind}")
-    return small_facts.BY_KIND[kind].from_json(json.loads(header))
+    return small_facts.BY_KIND[kind].from_json(_from_json(header))
+
+
+def _from_json(header: bytes) -> Any:
+    """Decodes a header. ``json.loads`` would look for its encoding each time."""
+    return _decode_json(header.decode())
 
 
 @functools.lru_cache(maxsize=4096)
 def _decode_queue(header: bytes) -> MessageQueue:
     """Cached, because most records are single messages of few queues."""
-    return MessageQueue(*json.loads(header))
+    return MessageQueue(*_from_json(header))

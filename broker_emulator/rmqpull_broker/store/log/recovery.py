@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import LogRange
-from rmqpull_broker.store.log import record
+from rmqpull_broker.store.log import format_1, record
 from rmqpull_broker.store.log.rows import LoggedRows
 from rmqpull_broker.store.log.segments import CorruptLog, is_synced_behind, is_zero, read_frames, segment_name
 from rmqpull_broker.store.vfs import FileSystem
@@ -151,7 +151,7 @@ class LogRecovery:
                 if not payload:
                     continue
                 batches += 1
-                lone = record.decode_lone_rows(payload) if version == record.FORMAT_VERSION else None
+                lone = record.decode_lone_rows(payload) if version != format_1.VERSION else None
                 if lone is not None:
                     rows.add(lone, base + offset, size)
                 else:

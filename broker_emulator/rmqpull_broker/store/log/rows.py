@@ -178,17 +178,20 @@ def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 class LoggedRows(RowsStored):
     """Messages of one or more sends in the form of the log. Objects are made only when ``rows`` is read.
 
-    ``encoded`` has the result of :func:`encode_rows` for each send.
+    ``sends`` has the result of :func:`encode_rows` for each send.
     """
 
-    data: bytes
+    sends: tuple[bytes, ...]
 
-    def __init__(self, queue: MessageQueue, *encoded: bytes) -> None:
-        data = encoded[0]
-        if len(encoded) > 1:
-            counts = [count for send in encoded for count in _COUNT.unpack_from(send)]
-            data = b"".join([_COUNT.pack(sum(counts)), *[send[_COUNT.size :] for send in encoded]])
-        vars(self).update(queue=queue, data=data, _last_send=encoded[-1])
+    def __init__(self, queue: MessageQueue, *sends: bytes) -> None:
+        vars(self).update(queue=queue, sends=sends)
+
+    @property
+    def data(self) -> bytes:
+        """All sends as one."""
+        if len(self.sends) == 1:
+            return self.sends[0]
+        return b"".join([_COUNT.pack(self.row_count), *[send[_COUNT.size :] for send in self.sends]])
 
     @functools.cached_property
     def rows(self) -> tuple[StoredMessage, ...]:
@@ -198,17 +201,17 @@ class LoggedRows(RowsStored):
     @property
     def row_count(self) -> int:
         """The number of messages."""
-        return int(_COUNT.unpack_from(self.data)[0])
+        return sum(int(_COUNT.unpack_from(send)[0]) for send in self.sends)
 
     @property
     def first_offset(self) -> int:
         """The queue offset of the first message."""
-        return int(_FIRST.unpack_from(self.data, _COUNT.size)[0])
+        return int(_FIRST.unpack_from(self.sends[0], _COUNT.size)[0])
 
     @property
     def store_timestamp_ms(self) -> int:
         """The store time of the last send."""
-        return int(_FIRST.unpack_from(vars(self)["_last_send"], _COUNT.size)[1])
+        return int(_FIRST.unpack_from(self.sends[-1], _COUNT.size)[1])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowsStored) and (self.queue, self.rows) == (other.queue, other.rows)

@@ -19,6 +19,7 @@ from rmqpull_broker.core.model import (
 )
 from rmqpull_broker.core.state.facts import (
     CallStaged,
+    ClockRead,
     CommitRecord,
     Fact,
     GroupDeleted,
@@ -43,6 +44,7 @@ from rmqpull_broker.core.state.facts import (
     TransactionId,
     WaitingEnded,
 )
+from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH
 
 
 class Codec(NamedTuple):
@@ -55,7 +57,7 @@ class Codec(NamedTuple):
 
 
 def _topic_to_json(fact: TopicPut) -> dict[str, Any]:
-    return {**asdict(fact.topic), "topic_type": fact.topic.topic_type.value}
+    return {**vars(fact.topic), "topic_type": fact.topic.topic_type.value}
 
 
 def _topic_from_json(form: dict[str, Any]) -> TopicPut:
@@ -63,8 +65,11 @@ def _topic_from_json(form: dict[str, Any]) -> TopicPut:
 
 
 def _group_to_json(fact: GroupPut) -> dict[str, Any]:
-    """A group without a retry policy of its own is written as before there were any."""
-    return {name: value for name, value in asdict(fact.group).items() if value is not None}
+    """A group without a retry policy and a flag of its own is written as before there were any."""
+    form = {name: value for name, value in vars(fact.group).items() if value is not None}
+    if fact.group.retry_policy is not None:
+        form["retry_policy"] = asdict(fact.group.retry_policy)
+    return form if fact.group.group_sys_flag else {name: form[name] for name in form if name != "group_sys_flag"}
 
 
 def _group_from_json(form: dict[str, Any]) -> GroupPut:
@@ -83,12 +88,13 @@ def _offsets_from_json(form: Any) -> tuple[tuple[MessageQueue, int], ...]:
 
 
 def _popped_to_json(fact: Popped) -> list[Any]:
-    return [fact.group, fact.queue, _offset_ranges_to_json(fact.offsets), fact.pop_time_ms, fact.invisible_ms]
+    times = [fact.pop_time_ms, fact.invisible_ms, *([] if fact.begin_ms is None else [fact.begin_ms])]
+    return [fact.group, fact.queue, _offset_ranges_to_json(fact.offsets), *times]
 
 
 def _popped_from_json(form: Any) -> Popped:
-    group, queue, offsets, pop_time_ms, invisible_ms = form
-    return Popped(group, MessageQueue(*queue), _offset_ranges_from_json(offsets), pop_time_ms, invisible_ms)
+    group, queue, offsets, *times = form
+    return Popped(group, MessageQueue(*queue), _offset_ranges_from_json(offsets), *times)
 
 
 def _pop_ended_from_json(form: Any) -> PopEnded:
@@ -106,13 +112,13 @@ def _offset_ranges_from_json(form: Any) -> Sequence[int]:
 
 
 def _ordered_to_json(fact: PoppedInOrder) -> dict[str, Any]:
-    return {name: value for name, value in asdict(fact).items() if value not in ("", ())} | {"queue": fact.queue}
+    return {name: value for name, value in asdict(fact).items() if value not in ("", (), None)} | {"queue": fact.queue}
 
 
 def _ordered_from_json(form: Any) -> PoppedInOrder:
     form = {name: tuple(value) if isinstance(value, list) else value for name, value in form.items()}
-    visible = tuple((offset, time_ms) for offset, time_ms in form.get("visible_ms", ()))
-    return PoppedInOrder(**{"offsets": (), **form, "queue": MessageQueue(*form["queue"]), "visible_ms": visible})
+    times = {name: tuple(map(tuple, form.get(name, ()))) for name in ("visible_ms", "changed_ms")}
+    return PoppedInOrder(**{"offsets": (), **form, "queue": MessageQueue(*form["queue"]), **times})
 
 
 def _lost_from_json(form: Any) -> RowsLost:
@@ -143,7 +149,7 @@ def _commit_from_json(form: Any) -> StagesCommitted:
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
     Codec(2, GroupPut, _group_to_json, _group_from_json),
-    # 3 and 4 are messages, 19 is StillDelayed; ``record`` encodes them.
+    # 3 and 4 are messages, 19 and 24 StillDelayed; ``record`` encodes them.
     Codec(
         5,
         OffsetsCommitted,
@@ -170,7 +176,7 @@ CODECS = (
         13,
         StillWaiting,
         lambda f: [f.queue, f.entries],
-        lambda j: StillWaiting(MessageQueue(*j[0]), tuple((at, due_ms, msg_id) for at, due_ms, msg_id in j[1])),
+        lambda j: StillWaiting(MessageQueue(*j[0]), tuple((*entry, UNKNOWN_LENGTH)[:4] for entry in j[1])),
     ),
     Codec(14, StillReset, lambda f: [f.group, f.offsets], lambda j: StillReset(j[0], _offsets_from_json(j[1]))),
     Codec(
@@ -191,6 +197,7 @@ CODECS = (
     ),
     Codec(22, PoppedInOrder, _ordered_to_json, _ordered_from_json),
     Codec(23, RequestModeSet, asdict, lambda j: RequestModeSet(**j)),
+    Codec(25, ClockRead, lambda f: f.time_ms, ClockRead),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )
 

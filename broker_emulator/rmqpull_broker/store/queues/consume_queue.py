@@ -59,11 +59,18 @@ class ConsumeQueue:
         self._logged: list[bytes] = []
         self._logged_count = 0
         self._tail_written: LogRange | None = None
+        self._last_store_ms = saved[-1].last_store_ms if saved else 0
         self.unsaved_bytes = 0
 
     def bounds(self) -> Bounds:
         """Returns the readable range."""
         return Bounds(self._min_offset, self._chunks_end + len(self._tail) + self._logged_count)
+
+    @property
+    def last_store_ms(self) -> int:
+        """The store time of the last message; 0 without messages."""
+        first, last = self.bounds()
+        return self._last_store_ms if last > first else 0
 
     # --- appending -----------------------------------------------------------------------------------------------
 
@@ -73,6 +80,7 @@ class ConsumeQueue:
         if self._logged:
             self._seal_tail()
         self._tail.extend(rows)
+        self._last_store_ms = rows[-1].store_timestamp_ms
         self._tail_written = span(self._tail_written or written, written)
         self.unsaved_bytes += sum(ROW_BYTES + len(row.message.body) for row in rows)
         if len(self._tail) >= TAIL_ROWS_MAX:
@@ -83,10 +91,11 @@ class ConsumeQueue:
         assert stored.first_offset == self.bounds().max_offset, "offsets of a queue are consecutive"
         if self._tail:
             self._seal_tail()
-        self._logged.append(stored.data)
+        self._logged += stored.sends
+        self._last_store_ms = stored.store_timestamp_ms
         self._logged_count += stored.row_count
         self._tail_written = span(self._tail_written or written, written)
-        self.unsaved_bytes += len(stored.data)
+        self.unsaved_bytes += sum(map(len, stored.sends))
         if self._logged_count >= TAIL_ROWS_MAX:
             self._seal_tail()
 
@@ -98,11 +107,6 @@ class ConsumeQueue:
     def seal(self, until_offset: int) -> None:
         """Turns the tail into a chunk if it has rows before ``until_offset``. This changes ``unsaved_bytes``."""
         if until_offset > self._chunks_end:
-            self._seal_tail()
-
-    def seal_logged(self) -> None:
-        """Turns rows in the form of the log into a chunk."""
-        if self._logged:
             self._seal_tail()
 
     def _seal_tail(self) -> None:
@@ -119,6 +123,7 @@ class ConsumeQueue:
     def _add_chunk(self, chunk: FreshChunk) -> None:
         """Merges the chunk with the last one while that is not larger: a row is copied at most log2(rows) times."""
         self._chunks_end += chunk.row_count
+        self._last_store_ms = chunk.last_store_ms
         self.unsaved_bytes += chunk.byte_count
         while len(self._chunks) > self._final_count:
             last = self._chunks[-1]
@@ -187,13 +192,16 @@ class ConsumeQueue:
         return [chunk for chunk in self._chunks[: self._saved_count] if isinstance(chunk, SavedChunk)]
 
     def list_unsaved(self, queue: MessageQueue) -> list[RowsStored | ColumnsStored]:
-        """Returns all messages after the saved chunks, as facts of ``queue``."""
-        self.seal_logged()
+        """Returns all messages after the saved chunks, as facts of ``queue``. Makes no columns of a short tail."""
         facts: list[RowsStored | ColumnsStored] = [
             ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
             for chunk in self.list_fresh()
         ]
-        return [*facts, RowsStored(queue, tuple(self._tail))] if self._tail else facts
+        # The last send is a fact of its own: its store time is that of the queue.
+        if self._logged:
+            older, last = self._logged[:-1], self._logged[-1]
+            return [*facts, *([LoggedRows(queue, *older)] if older else []), LoggedRows(queue, last)]
+        return facts + split_last(queue, self._tail)
 
     # --- reading and trimming ------------------------------------------------------------------------------------
 
@@ -256,6 +264,15 @@ class ConsumeQueue:
         del self._chunks[:deleted], self._ends[:deleted]
         self._saved_count = max(self._saved_count - deleted, 0)
         self._final_count = max(self._final_count - deleted, 0)
+
+
+def split_last(queue: MessageQueue, rows: Sequence[StoredMessage]) -> list[RowsStored]:
+    """Returns rows as facts, of which the last one has the store time of the last row."""
+    if not rows:
+        return []
+    if rows[0].store_timestamp_ms == rows[-1].store_timestamp_ms:
+        return [RowsStored(queue, tuple(rows))]
+    return [RowsStored(queue, tuple(rows[:-1])), RowsStored(queue, (rows[-1],))]
 
 
 def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:

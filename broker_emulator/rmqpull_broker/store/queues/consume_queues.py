@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import (
+    ClockRead,
     ColumnsStored,
     Fact,
     QueuesTrimmed,
@@ -26,15 +28,31 @@ from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 SLICES_PER_BATCH_MAX = 16
 """A part of a batch that is smaller than one so many-th is copied. A slice would keep the whole batch in memory."""
 
+READS_APART_MS = 60_000
+"""How exactly the age of messages is kept that a store without queue files has got while its clock was behind."""
 _EMPTY = Bounds(0, 0)
 
 
 class SegmentMark(NamedTuple):
-    """The queues at the beginning of a segment: every message below these offsets is in an earlier segment."""
+    """The queues at the beginning of a segment: every message below these offsets is in an earlier segment.
+
+    No earlier message was written after ``newest_written_ms``, which is the newest store time unless the clock was set
+    back since.
+    """
 
     segment: int
     newest_store_ms: int
+    newest_written_ms: int
     max_offsets: dict[MessageQueue, int]
+
+
+class NewestTimes(NamedTuple):
+    """The newest store time; when the last message was written at the latest; what the clock said when it was last
+    found set back, or 0."""
+
+    store_ms: int
+    written_ms: int
+    last_read_ms: int
 
 
 class QueueIndex(NamedTuple):
@@ -59,6 +77,11 @@ class ConsumeQueues:
         self._load = load
         self._queues: dict[MessageQueue, ConsumeQueue] = {}
         self._newest_store_ms = 0
+        self._newest_written_ms = 0
+        self.last_read_ms = 0
+        """What the clock said when it was last found set back; 0 if it never was."""
+        # Of a store without queue files, whose chunks have no marks: after which write, and what the clock said.
+        self._reads: list[tuple[int, int]] = []
         self.applied_until = 0
         """The log position up to which facts were applied."""
         self.marks: list[SegmentMark] = []
@@ -67,6 +90,10 @@ class ConsumeQueues:
         self.segment_has_messages = False
 
     # --- the message store ---------------------------------------------------------------------------------------
+
+    def list_queues(self) -> Iterable[MessageQueue]:
+        """Returns the queues that have got messages."""
+        return self._queues.keys()
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Returns the readable range; ``(0, 0)`` for a queue without messages."""
@@ -85,6 +112,11 @@ class ConsumeQueues:
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
         consume_queue = self._queues.get(queue)
         return () if consume_queue is None else consume_queue.read_tail(from_offset)
+
+    def find_last_store_ms(self, queue: MessageQueue) -> int:
+        """Returns the store time of the last message; 0 for a queue without messages."""
+        consume_queue = self._queues.get(queue)
+        return 0 if consume_queue is None else consume_queue.last_store_ms
 
     def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies."""
@@ -105,6 +137,8 @@ class ConsumeQueues:
             case QueuesTrimmed(min_offsets):
                 for queue, min_offset in min_offsets:
                     self._trim(queue, min_offset)
+            case ClockRead(time_ms):
+                self._read_clock(time_ms)
             case TopicDeleted(name):
                 self._delete({name})
             case StagesEnded(stage_ids):
@@ -114,11 +148,12 @@ class ConsumeQueues:
         self.applied_until = max(self.applied_until, written.until_position)
         if not self.marks or self.marks[-1].segment < written.segment:
             ends = {queue: consume_queue.bounds().max_offset for queue, consume_queue in self._queues.items()}
-            self.marks.append(SegmentMark(written.segment, self._newest_store_ms, ends))
+            self.marks.append(SegmentMark(written.segment, self._newest_store_ms, self._newest_written_ms, ends))
             self.segment_has_messages = False
 
     def _append(self, stored: RowsStored | ColumnsStored, written: LogRange) -> None:
         self._newest_store_ms = max(self._newest_store_ms, stored.store_timestamp_ms)
+        self._newest_written_ms = max(self._newest_written_ms, stored.store_timestamp_ms)
         self.segment_has_messages = True
         if isinstance(stored, RowsStored):
             self._append_rows(stored, written)
@@ -174,6 +209,49 @@ class ConsumeQueues:
         change()
         self.unsaved_bytes += queue.unsaved_bytes - before
 
+    # --- ages ----------------------------------------------------------------------------------------------------
+
+    @property
+    def newest_written_ms(self) -> int:
+        """When the last message was written at the latest. Later than now if the clock was set back since."""
+        return self._newest_written_ms
+
+    def _read_clock(self, time_ms: int) -> None:
+        """Nothing that is stored by now was written later."""
+        self.marks = [mark._replace(newest_written_ms=min(mark.newest_written_ms, time_ms)) for mark in self.marks]
+        self._newest_written_ms = min(self._newest_written_ms, time_ms)
+        self.last_read_ms = time_ms
+        if self._load is None:
+            self._reads = [read for read in self._reads if read[1] < time_ms]
+            if len(self._reads) > 1 and time_ms - self._reads[-2][1] < READS_APART_MS:
+                self._reads.pop()
+            self._reads.append((self.applied_until, time_ms))
+
+    def trust_store_times(self, now_ms: int) -> None:
+        """Takes the store times up to ``now_ms`` for the times of writing again, whatever the clock said since.
+
+        The clock was set ahead. It may have been wrong when it was read, and what is new would look old.
+        """
+        self.marks = [
+            mark._replace(newest_written_ms=mark.newest_store_ms) if mark.newest_store_ms <= now_ms else mark
+            for mark in self.marks
+        ]
+        if self._newest_store_ms <= now_ms:
+            self._newest_written_ms = self._newest_store_ms
+            self._reads = []
+
+    @property
+    def has_reads(self) -> bool:
+        """Whether the age of any messages is not that of their store times."""
+        return self._newest_written_ms < self._newest_store_ms or any(
+            mark.newest_written_ms < mark.newest_store_ms for mark in self.marks
+        )
+
+    def _find_written_ms(self, chunk: FreshChunk) -> int:
+        """Returns when the last message of a chunk in memory was written at the latest."""
+        index = bisect.bisect_left(self._reads, (chunk.written.until_position, 0))
+        return min(chunk.last_store_ms, self._reads[index][1]) if index < len(self._reads) else chunk.last_store_ms
+
     # --- retention -----------------------------------------------------------------------------------------------
 
     @property
@@ -182,19 +260,37 @@ class ConsumeQueues:
         return self._newest_store_ms
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]]:
-        """Returns new min offsets of queues in memory: without chunks that are too old or, oldest first, too many."""
+        """Returns new min offsets of queues in memory: without chunks that are too old or, oldest first, too many.
+
+        Age does not delete the newest chunk of a queue: a log keeps its newest segment, too.
+        """
         for consume_queue in self._queues.values():
             self._change(consume_queue, partial(consume_queue.seal, consume_queue.bounds().max_offset))
-        unsaved = ((queue, chunk) for queue, held in self._queues.items() for chunk in held.list_fresh())
-        oldest_first = sorted(unsaved, key=lambda entry: (entry[1].last_store_ms, entry[1].first_offset))
+        unsaved = (
+            (self._find_written_ms(chunk), chunk.first_offset, queue, chunk)
+            for queue, held in self._queues.items()
+            for chunk in held.list_fresh()
+        )
         byte_count, min_offsets = self.unsaved_bytes, dict[MessageQueue, int]()
-        for queue, chunk in oldest_first:
+        for written_ms, _, queue, chunk in sorted(unsaved, key=lambda entry: entry[:2]):
             is_too_much = limits.log_bytes_max is not None and byte_count > limits.log_bytes_max
-            if not is_too_much and not limits.is_expired(chunk.last_store_ms, now_ms):
+            if not is_too_much and not limits.is_expired(written_ms, now_ms):
                 break
+            end = chunk.first_offset + chunk.row_count
+            if not is_too_much and end == self.bounds(queue).max_offset:
+                continue
             byte_count -= chunk.byte_count
-            min_offsets[queue] = chunk.first_offset + chunk.row_count
+            min_offsets[queue] = end
         return list(min_offsets.items())
+
+    def restore_times(self, times: NewestTimes) -> None:
+        """Takes the times of a snapshot, after its messages, which were written by then."""
+        self._newest_store_ms, self._newest_written_ms, self.last_read_ms = times
+
+    @property
+    def newest_times(self) -> NewestTimes:
+        """What a snapshot keeps of the times."""
+        return NewestTimes(self._newest_store_ms, self._newest_written_ms, self.last_read_ms)
 
     def find_mark(self, position: int) -> SegmentMark | None:
         """Returns the mark of the first segment at or after ``position``; None while nothing was written there."""
@@ -251,18 +347,13 @@ class ConsumeQueues:
 
     def list_unsaved(self) -> list[Fact]:
         """Returns the messages that are in no queue file, as facts."""
-        facts: list[Fact] = []
-        for queue, consume_queue in self._queues.items():
-            self._change(consume_queue, consume_queue.seal_logged)
-            facts += consume_queue.list_unsaved(queue)
-        return facts
+        return [fact for queue, held in self._queues.items() for fact in held.list_unsaved(queue)]
 
-    def restore(self, index: Iterable[QueueIndex], marks: Iterable[SegmentMark], newest_store_ms: int) -> None:
+    def restore(self, index: Iterable[QueueIndex], marks: Iterable[SegmentMark]) -> None:
         """Fills empty queues from a snapshot's index and marks."""
         for queue, min_offset, unsaved_from, saved in index:
             self._queues[queue] = ConsumeQueue(self._make_loader(queue), min_offset, unsaved_from, saved)
         self.marks = list(marks)
-        self._newest_store_ms = newest_store_ms
         self.segment_has_messages = bool(self.marks) and any(
             held.bounds().max_offset > self.marks[-1].max_offsets.get(queue, 0) for queue, held in self._queues.items()
         )

@@ -30,7 +30,7 @@ from rmqpull_client.transports.columnar.lane import (
 from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -156,7 +156,9 @@ class ColumnarClient:
         """Gets the offsets with one call per queue."""
         return calls.get_consumer_offsets(self._channel, group, queues)
 
-    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(
+        self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP
+    ) -> dict[MessageQueue, int]:
         """Finds the offsets with one call per queue."""
         return calls.find_offsets_at(self._channel, timestamps_ms)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Container
 from typing import NamedTuple
 
 import grpc
@@ -23,6 +25,8 @@ from rmqpull_client.errors import (
     TransactionTaken,
     Unserved,
 )
+from rmqpull_client.transports.away import ANSWERED, CLOSINGS_MOST, make_key
+from rmqpull_client.transports.first_checks import ask_for_restart, name_first_check
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import MESSAGING, Method
 
@@ -77,6 +81,7 @@ _HANDSHAKE_ADVICE = {
 _CHECK_CA_FILE = (
     "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold the authority that signed the certificate."
 )
+_CLOSED_TEXTS = ("Socket closed", "Connection reset by peer")
 _PULL_FAMILY = ("PullMessage", "QueryOffset", "GetOffset", "UpdateOffset")
 
 
@@ -133,11 +138,16 @@ def is_unavailable(error: grpc.RpcError) -> bool:
 
 
 class FailedAttempts:
-    """The addresses that did not respond to one request, with gRPC's text for each, over all retries."""
+    """The addresses that did not respond to one request, with gRPC's text for each, over all retries.
 
-    def __init__(self, connection: Connection, method: Method) -> None:
+    ``answered`` has the servers that have answered in this process, by ``make_key``.
+    """
+
+    def __init__(self, connection: Connection, method: Method, answered: Container[str] = ANSWERED) -> None:
         self._connection = connection
         self._method = method
+        self._answered = answered
+        self._closings: Counter[str] = Counter()
         self._texts: dict[str, str] = {}
         self._tries = 0
 
@@ -145,6 +155,18 @@ class FailedAttempts:
         """Records a failed attempt. A deadline that has passed does not replace a more telling text."""
         if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED or address not in self._texts:
             self._texts[address] = error.details() or error.code().name
+        if not self._has_answered(address) and any(words in (error.details() or "") for words in _CLOSED_TEXTS):
+            self._closings[address] += 1
+        else:
+            del self._closings[address]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether one of the addresses has answered before: it is away, and may come back."""
+        return any(map(self._has_answered, self._texts))
+
+    def _has_answered(self, address: str) -> bool:
+        return make_key(self._connection, address) in self._answered
 
     def is_handshake_failure(self, address: str) -> bool:
         """Whether the TLS handshake with an address failed."""
@@ -160,13 +182,33 @@ class FailedAttempts:
         texts = "; ".join(f"{at}: {self._texts[at]}" for at in connection.addresses if at in self._texts)
         if all(map(self.is_handshake_failure, self._texts)):
             return self._make_handshake_error(texts)
-        limit = f"within {connection.request_timeout_ms} ms"
+        if all(self.is_handshake_failure(at) or self._closes_always(at) for at in self._texts):
+            return HandshakeFailed(self._describe_closings())
+        limit_ms, name = connection.request_timeout_ms, "requestTimeoutMs"
+        if self.is_known and connection.server_away_timeout_ms > limit_ms:
+            limit_ms, name = connection.server_away_timeout_ms, "serverAwayTimeoutMs"
+        limit = f"within {limit_ms} ms"
         if connection.request_retries is not None and self._tries > connection.request_retries:
             limit = f"in {self._tries} {'try' if self._tries == 1 else 'tries'}"
+        check = name_first_check(texts, "endpoints")
+        if self.is_known:
+            check = ask_for_restart("broker", name if connection.request_retries is None else None)
         return BrokerUnavailable(
-            f"No broker responded to {self._method.name} at {connection.endpoints} {limit} ({texts}). Check the "
-            "endpoints and that the broker is running. Raise the request timeout (option requestTimeoutMs) if it takes "
-            "longer to restart." + self._advise_on_closed_socket(texts)
+            f"No broker responded to {self._method.name} at {connection.endpoints} {limit} ({texts}). {check}"
+            + self._advise_on_closed_socket(texts)
+        )
+
+    def _closes_always(self, address: str) -> bool:
+        return self._closings[address] >= CLOSINGS_MOST
+
+    def _describe_closings(self) -> str:
+        addresses = ", ".join(address for address in self._texts if self._closes_always(address))
+        asks = "Does it require TLS? Then set option tlsEnabled to true."
+        if self._connection.tls is not None:
+            asks = "Does it require a client certificate? Then set options tlsCertFile and tlsKeyFile."
+        return (
+            f"The server at {addresses} closed the connection {CLOSINGS_MOST} times in a row without an answer to "
+            f"{self._method.name}. {asks} Otherwise check that this is the address of a RocketMQ server."
         )
 
     def _make_handshake_error(self, texts: str) -> HandshakeFailed:

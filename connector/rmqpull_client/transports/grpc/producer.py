@@ -12,6 +12,7 @@ import pyarrow as pa
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES, KEPT_IN_COLUMNS
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -90,12 +91,14 @@ class GrpcProducer:
         staged: Sequence[tuple[str, int]],
         patience_ms: int = 0,
         record: CommitRecord | None = None,
+        row_count: int | None = None,
     ) -> CommitResponse:
         """See :meth:`rmqpull_client.transports.port.Producer.commit_stages`."""
         request = stages.CommitStagesRequest(
             transaction=_encode_transaction(transaction),
             stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
             record=None if record is None else stages.CommitRecord(**record._asdict()),
+            row_count=row_count,
         )
         deadline_s = time.monotonic() + patience_ms / 1000
         while True:
@@ -132,6 +135,7 @@ def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Abi
         create_topic="rmqpull-broker topic create {topic}",
         allow_writes="rmqpull-broker topic update {topic} --perm 6",
         compress_types=frozenset({"ZLIB"} if lacks["columns"] else {"ZLIB", "LZ4", "ZSTD"}),
+        property_rules=KEPT_BY_PROXIES if lacks["columns"] else KEPT_IN_COLUMNS,
         topics_per_call_max=int(described.publish_topics_max) or 1,  # an older server takes one
     )
 

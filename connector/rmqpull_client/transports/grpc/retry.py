@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import grpc
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, RmqpullError
+from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, RequestRefused, RmqpullError
+from rmqpull_client.transports.away import ANSWERED, WAITS, TimeLimit, make_key
 from rmqpull_client.transports.grpc.endpoints import Endpoints, Stream
 from rmqpull_client.transports.grpc.failures import FailedAttempts, is_unavailable, make_call_refusal, refuse_status
 from rmqpull_client.transports.grpc.namespaces import unwrap_response
@@ -91,7 +92,8 @@ class Retry:
     """One request and its attempts.
 
     A *try* sends the request to each address once, until one responds. Tries follow each other, with pauses, while the
-    servers are unavailable or busy, until the connection's retries or the deadline are used up.
+    servers are unavailable or busy, until the connection's retries or the deadline are used up. The deadline moves
+    while servers are away that have answered before.
     """
 
     def __init__(
@@ -115,15 +117,25 @@ class Retry:
         """
         # The deadline counts from here, not from start: the caller may have been busy for longer than a request may
         # take, and the broker may have been unavailable in the meantime.
-        deadline_s = time.monotonic() + self._limit_s
+        limit = TimeLimit.of(self._connection, time.monotonic(), self._request.extra_ms / 1000)
         failures = FailedAttempts(self._connection, self._request.method)
+        was_away = False
         for pause_s in make_pauses_s(self._connection):
             try:
-                return self._try_addresses(deadline_s, failures)
+                return self._try_addresses(limit.deadline_s, failures)
             except (BrokerUnavailable, BrokerBusy) as error:
                 failure = error
-            if pause_s is None or time.monotonic() + pause_s >= deadline_s:
+            is_away = isinstance(failure, BrokerUnavailable) and failures.is_known
+            if was_away and not is_away:
+                limit.extend(time.monotonic())  # a server that comes back is busy at first
+            was_away = is_away
+            if pause_s is None:
                 raise failure from None
+            next_s = time.monotonic() + pause_s
+            if next_s >= limit.deadline_s and not (is_away and limit.extend(next_s)):
+                raise failure from None
+            if is_away:
+                WAITS.note(limit, next_s, f"the server at {self._connection.endpoints}")
             self._pause(pause_s)
         raise AssertionError("the last pause is None")
 
@@ -133,11 +145,18 @@ class Retry:
         while True:
             attempt, self._first = self._first or self._send(deadline_s - time.monotonic(), failed), None
             try:
-                return attempt.receive(self._connection)
+                response = attempt.receive(self._connection)
             except grpc.RpcError as error:
                 if not is_unavailable(error):
+                    ANSWERED.add(make_key(self._connection, attempt.address))
                     raise make_call_refusal(self._connection, self._request.method, error) from None
                 failures.add(attempt.address, error)
+            except RequestRefused:
+                ANSWERED.add(make_key(self._connection, attempt.address))
+                raise
+            else:
+                ANSWERED.add(make_key(self._connection, attempt.address))
+                return response
             failed.add(attempt.address)
             if failures.is_handshake_failure(attempt.address):
                 self._endpoints.drop(attempt.address)

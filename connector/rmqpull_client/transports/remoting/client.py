@@ -20,7 +20,7 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
-from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
@@ -63,7 +63,7 @@ class RemotingClient:
 
     def list_topics(self) -> list[str]:
         """Lists the topics that the name servers know."""
-        return self._channel.list_topics()
+        return self._channel.listings.list_topics()
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """Lets the broker compile the expression, and pulls one message."""
@@ -103,9 +103,11 @@ class RemotingClient:
         """Gets the offsets with one request per queue."""
         return self._groups.get_offsets(group, queues)
 
-    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(
+        self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP
+    ) -> dict[MessageQueue, int]:
         """Finds the offsets with one request per queue, and corrects those of brokers before 5.0."""
-        return offset_queries.find_offsets_at(self._channel, timestamps_ms)
+        return offset_queries.find_offsets_at(self._channel, timestamps_ms, group)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """Sends the rows in requests of many messages, to all queues in turn or to those that rows name."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from rmqpull_client.connection import MASTER_ID
 from rmqpull_client.model import EVERYTHING, Bounds, MessageQueue, TopicBounds
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
@@ -16,8 +15,6 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import OffsetResponseHeader
 from rmqpull_proto.remoting.messages import record_layout as layout
 
-_TOOLS_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has, for RocketMQ's own tools. So a look at a message creates no group."""
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _LOOKED = (
     ResponseCode.SUCCESS,
@@ -49,7 +46,7 @@ class BoundsQuery:
 
     def query(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
         """Returns the bounds of the readable queues of each topic. Topics that do not exist are left out."""
-        routes = self._channel.get_routes(topics)
+        routes = self._channel.routes.get_routes(topics)
         queues = {topic: route.list_readable(topic) for topic, route in routes.items()}
         bounds = self.query_queues([queue for found in queues.values() for queue in found])
         return {
@@ -72,15 +69,20 @@ class BoundsQuery:
         for queue, low, high, call in zip(queues, responses[::2], responses[1::2], calls[1::2], strict=True):
             found = Bounds(read_offset(low), read_offset(high))
             known = self._known.get(queue)
-            is_slave = call.place is not None and call.place.broker_id != MASTER_ID
+            is_slave = call.place is not None and call.place.is_slave
             if is_slave and known is not None:
                 found = Bounds(min(found.min_offset, known.min_offset), max(found.max_offset, known.max_offset))
             self._known[queue] = bounds[queue] = found
         return bounds
 
 
-def find_offsets_at(channel: RemotingChannel, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-    """Returns the offset of each queue's first message stored at or after a time, or its max offset."""
+def find_offsets_at(
+    channel: RemotingChannel, timestamps_ms: Mapping[MessageQueue, int], group: str
+) -> dict[MessageQueue, int]:
+    """Returns the offset of each queue's first message stored at or after a time, or its max offset.
+
+    ``group`` looks at messages of brokers before 5.0, where it needs the right to pull them.
+    """
     requests = [
         (
             Target.of(queue),
@@ -95,7 +97,7 @@ def find_offsets_at(channel: RemotingChannel, timestamps_ms: Mapping[MessageQueu
         for (queue, offset), response in zip(found.items(), responses, strict=True)
         if response.version < VERSION_5
     }
-    return found | _Search(channel, timestamps_ms, nearest).run()
+    return found | _Search(channel, timestamps_ms, nearest, group).run()
 
 
 class _Search:
@@ -106,9 +108,14 @@ class _Search:
     """
 
     def __init__(
-        self, channel: RemotingChannel, timestamps_ms: Mapping[MessageQueue, int], near: Mapping[MessageQueue, int]
+        self,
+        channel: RemotingChannel,
+        timestamps_ms: Mapping[MessageQueue, int],
+        near: Mapping[MessageQueue, int],
+        group: str,
     ) -> None:
         self._channel = channel
+        self._group = group
         self._timestamps_ms = timestamps_ms
         self._probes = dict(near)
         bounds = BoundsQuery(channel).query_queues(list(near))
@@ -136,7 +143,7 @@ class _Search:
     def _query_times(self, queues: Sequence[MessageQueue]) -> list[int | None]:
         """Returns the store time of one message of each queue, or None if there is none at its offset."""
         requests = [
-            (Target.of(queue), make_pull(_TOOLS_GROUP, queue, self._probes[queue], 1, EVERYTHING)) for queue in queues
+            (Target.of(queue), make_pull(self._group, queue, self._probes[queue], 1, EVERYTHING)) for queue in queues
         ]
         return [_read_store_time(response) for response in self._channel.call_all(requests, accepted=_LOOKED)]
 

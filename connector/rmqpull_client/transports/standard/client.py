@@ -32,7 +32,7 @@ from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.grpc.retry import Cancellation
 from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
 from rmqpull_client.transports.standard.lane import (
     PULL,
@@ -232,7 +232,9 @@ class StandardClient:
         """Gets the offsets with one call per queue."""
         return calls.get_consumer_offsets(self._channel, group, queues)
 
-    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(
+        self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP
+    ) -> dict[MessageQueue, int]:
         """Finds the offsets with one call per queue."""
         return calls.find_offsets_at(self._channel, timestamps_ms)
 

@@ -11,7 +11,7 @@ from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.remoting import properties as names
 
-_OWN_AMONG_USERS = names.OWN_BUT_NOT_RESERVED - {names.SHARDING_KEY}
+_OWN_AMONG_USERS = names.OWN - {names.SHARDING_KEY}
 """Own properties of RocketMQ that come among the user's (rules 5.11, 5.12.1). The message group has a column."""
 
 
@@ -44,8 +44,7 @@ def _read_keys(message: v2.Message) -> list[str] | None:
 
 def _read_properties(message: v2.Message) -> list[tuple[str, str]]:
     # The message group, too, comes among the user's properties (rules 6.2).
-    own = names.OWN_BUT_NOT_RESERVED
-    return [(name, value) for name, value in message.user_properties.items() if name not in own]
+    return [(name, value) for name, value in message.user_properties.items() if name not in names.OWN]
 
 
 def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:

@@ -29,11 +29,12 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * write NAME_SERVERS TOPIC ROWS BODY_BYTES MESSAGES_PER_BATCH THREADS
  * fill NAME_SERVERS TOPIC ROWS BODY_BYTES MESSAGES_PER_BATCH THREADS
  * wake NAME_SERVERS TOPIC MESSAGES BODY_BYTES PAUSE_MS
+ * wakefor NAME_SERVERS TOPIC MILLISECONDS BODY_BYTES PAUSE_MS
  * </pre>
  *
  * <p>A fill sends the batches to all queues in turn. A write leaves the choice of the queue to the producer. A write
  * with one message per batch sends messages, not batches. Wake prints the milliseconds from the start of each send
- * until a waiting push consumer has the message.
+ * until a waiting push consumer has the message; wakefor does it for a time, not for a number of messages.
  */
 public final class Bench {
     private static final long POLL_MS = 1_000;
@@ -67,7 +68,10 @@ public final class Bench {
                 return String.valueOf(Pushed.read(words[1], words[2], Long.parseLong(words[3]), Long.parseLong(words[4])));
             case "wake":
                 return Pushed.wake(
-                    words[1], words[2], Integer.parseInt(words[3]), Integer.parseInt(words[4]), Long.parseLong(words[5]));
+                    words[1], words[2], Integer.parseInt(words[3]), Long.MAX_VALUE, Integer.parseInt(words[4]), Long.parseLong(words[5]));
+            case "wakefor":
+                return Pushed.wake(
+                    words[1], words[2], Integer.MAX_VALUE, Long.parseLong(words[3]), Integer.parseInt(words[4]), Long.parseLong(words[5]));
             default:
                 return String.valueOf(write(words, words[0].equals("fill")));
         }

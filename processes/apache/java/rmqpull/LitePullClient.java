@@ -1,8 +1,6 @@
 package rmqpull;
 
-import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
@@ -29,7 +27,7 @@ final class LitePullClient implements Clients.Client {
         }
         consumer.start();
         if (request.getJSONArray("queues") != null) {
-            consumer.assign(queues(request.getJSONArray("queues")));
+            consumer.assign(Strategies.queues(request.getJSONArray("queues")));
         }
     }
 
@@ -84,14 +82,5 @@ final class LitePullClient implements Clients.Client {
             default:
                 throw new IllegalArgumentException(call);
         }
-    }
-
-    private static List<MessageQueue> queues(JSONArray all) {
-        List<MessageQueue> queues = new ArrayList<>();
-        for (int i = 0; i < all.size(); i++) {
-            JSONArray one = all.getJSONArray(i);
-            queues.add(new MessageQueue(one.getString(0), one.getString(1), one.getIntValue(2)));
-        }
-        return queues;
     }
 }

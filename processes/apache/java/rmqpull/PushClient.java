@@ -11,15 +11,14 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A push consumer. To start it: topic, and as wanted expression, expressionType (TAG or SQL92), ordered, broadcasting,
- * consumeFromWhere, refusals (how often each message is refused), maxReconsumeTimes, traceTopic, and replier (the
- * producer that sends a reply to each message). With popInvisibleMs it leaves the shares to the broker, which may let it
+ * consumeFromWhere, refusals (how often each message is refused), maxReconsumeTimes, traceTopic, strategy (see
+ * Strategies), and replier (the producer that sends a reply to each message). With popInvisibleMs it leaves the shares to the broker, which may let it
  * pop; 4.x cannot.
  *
  * <p>Calls: queues (those that it has been given of topic), persist (its offsets; its timer begins after 10 s).
@@ -36,7 +35,7 @@ final class PushClient implements Clients.Client {
         refusals = request.getIntValue("refusals");
         String traceTopic = request.getString("traceTopic");
         consumer = new DefaultMQPushConsumer(
-            null, request.getString("group"), null, new AllocateMessageQueueAveragely(), traceTopic != null, traceTopic);
+            null, request.getString("group"), null, Strategies.make(request), traceTopic != null, traceTopic);
         Clients.configure(consumer, request);
         consumer.setSuspendCurrentQueueTimeMillis(50);
         consumer.setConsumeThreadMin(2);

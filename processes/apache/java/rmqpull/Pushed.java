@@ -54,10 +54,13 @@ final class Pushed {
     }
 
     /**
-     * Sends messages one at a time, each when the one before has arrived and a pause has passed. Returns the
-     * milliseconds of each, with blanks between them. A first message, which does not count, waits for the consumer.
+     * Sends messages one at a time, each when the one before has arrived and a pause has passed, until there are enough
+     * or the time is over. Returns the milliseconds of each, with blanks between them. A first message, which does not
+     * count, waits for the consumer.
      */
-    static String wake(String nameServers, String topic, int messages, int bodyBytes, long pauseMs) throws Exception {
+    static String wake(
+            String nameServers, String topic, int messages, long millisecondsMax, int bodyBytes, long pauseMs)
+            throws Exception {
         BlockingQueue<Long> arrived = new LinkedBlockingQueue<>();
         long begun = System.nanoTime();
         DefaultMQProducer producer = new DefaultMQProducer("bench-java");
@@ -68,8 +71,14 @@ final class Pushed {
             producer.setNamesrvAddr(nameServers);
             producer.setInstanceName("producer"); // a heartbeat of a shared instance can delay the consumer by 20 s
             producer.start();
+            long first = System.nanoTime();
             for (int number = -1; number < messages; number++) {
                 long sent = System.nanoTime();
+                if (number == 0) {
+                    first = sent;
+                } else if (number > 0 && (sent - first) / 1_000_000 >= millisecondsMax) {
+                    break;
+                }
                 SendResult result = producer.send(new Message(topic, new byte[bodyBytes]));
                 Long at = arrived.poll(MESSAGE_S_MAX, TimeUnit.SECONDS);
                 if (result.getSendStatus() != SendStatus.SEND_OK || at == null) {

@@ -33,12 +33,7 @@ _VALUE_END = ord(names.VALUE_END)
 _BOTH_ENDS = _NAME_END | _VALUE_END << 8
 _BITS = 62
 
-WITH_COLUMN = frozenset(
-    (
-        names.TAGS, names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY, names.TIMER_DELIVER_MS,
-        names.BORN_HOST, names.BORN_TIMESTAMP,
-    )
-)  # fmt: skip
+WITH_COLUMN = frozenset((names.TAGS, names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY, names.TIMER_DELIVER_MS))
 """RocketMQ's own properties that are not in ``systemProperties``, because they have a column of their own."""
 _SYSTEM = names.OWN - WITH_COLUMN
 

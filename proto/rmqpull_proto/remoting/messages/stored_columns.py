@@ -136,22 +136,13 @@ class _Decoder:
         return _convert_ms(read_numbers(self._table.data, self._table.positions + at, ">i8"))
 
     def make_born_hosts(self) -> pa.Array:
-        """Returns the host that a producer named, or its address without a port, as Apache's proxy does."""
-        hosts = self._make_hosts(layout.BORN_HOST_AT, layout.BORN_HOST_IPV6, format_address)
-        named = self._properties.make_texts(names.BORN_HOST)
-        if named.null_count == len(named):
-            return hosts
-        is_blank = pc.equal(pc.utf8_trim_whitespace(named), "")
-        return pc.if_else(pc.fill_null(is_blank, True), hosts, named)
+        """Returns the address and port that Java's clients show. What a proxy's client has named is a property."""
+        return self._make_hosts(layout.BORN_HOST_AT, layout.BORN_HOST_IPV6)
 
     def make_store_hosts(self) -> pa.Array:
-        return self._make_hosts(
-            layout.STORE_HOST_AT + self._born_more,
-            layout.STORE_HOST_IPV6,
-            lambda host: f"{format_address(host)}:{int.from_bytes(host[-4:], 'big', signed=True)}",
-        )
+        return self._make_hosts(layout.STORE_HOST_AT + self._born_more, layout.STORE_HOST_IPV6)
 
-    def _make_hosts(self, at: Any, ipv6_flag: int, format_host: Callable[[bytes], str]) -> pa.Array:
+    def _make_hosts(self, at: Any, ipv6_flag: int) -> pa.Array:
         """Returns hosts as text. Formats each host once: there are few."""
         starts = self._table.positions + at
         if not self._has_ipv6:
@@ -236,11 +227,11 @@ def _convert_ms(milliseconds: Ints) -> pa.Array:
     return make_numbers(wire.TIMESTAMP, np.clip(milliseconds, -_MS_MAX, _MS_MAX) * _US_PER_MS)
 
 
-def format_address(host: bytes) -> str:
-    """Returns the address of a host as Java does: the parts of IPv6 without leading zeros, none left out."""
-    address = host[:-4]
+def format_host(host: bytes) -> str:
+    """Returns address and port as Java does: the parts of IPv6 without leading zeros, none left out."""
+    address, port = host[:-4], int.from_bytes(host[-4:], "big", signed=True)
     if len(address) == layout.IPV4_HOST_BYTES - 4:
-        return str(IPv4Address(address))
+        return f"{IPv4Address(address)}:{port}"
     if (mapped := IPv6Address(address).ipv4_mapped) is not None:
-        return str(mapped)
-    return ":".join(f"{int.from_bytes(address[at : at + 2], 'big'):x}" for at in range(0, 16, 2))
+        return f"{mapped}:{port}"
+    return ":".join(f"{int.from_bytes(address[at : at + 2], 'big'):x}" for at in range(0, 16, 2)) + f":{port}"

@@ -501,7 +501,7 @@ class UnlockQueuesResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class FaultRule(_message.Message):
-    __slots__ = ("id", "rpc", "topic", "broker_name", "queue_id", "client_id", "action", "after", "times", "code", "message", "delay_ms", "struck", "kept", "group")
+    __slots__ = ("id", "rpc", "topic", "broker_name", "queue_id", "client_id", "action", "after", "times", "code", "message", "delay_ms", "struck", "kept", "group", "code_name")
     ID_FIELD_NUMBER: _ClassVar[int]
     RPC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -517,6 +517,7 @@ class FaultRule(_message.Message):
     STRUCK_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    CODE_NAME_FIELD_NUMBER: _ClassVar[int]
     id: int
     rpc: str
     topic: str
@@ -532,7 +533,8 @@ class FaultRule(_message.Message):
     struck: int
     kept: int
     group: str
-    def __init__(self, id: _Optional[int] = ..., rpc: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., client_id: _Optional[str] = ..., action: _Optional[_Union[FaultAction, str]] = ..., after: _Optional[bool] = ..., times: _Optional[int] = ..., code: _Optional[_Union[_definition_pb2.Code, str]] = ..., message: _Optional[str] = ..., delay_ms: _Optional[int] = ..., struck: _Optional[int] = ..., kept: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+    code_name: str
+    def __init__(self, id: _Optional[int] = ..., rpc: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., client_id: _Optional[str] = ..., action: _Optional[_Union[FaultAction, str]] = ..., after: _Optional[bool] = ..., times: _Optional[int] = ..., code: _Optional[_Union[_definition_pb2.Code, str]] = ..., message: _Optional[str] = ..., delay_ms: _Optional[int] = ..., struck: _Optional[int] = ..., kept: _Optional[int] = ..., group: _Optional[str] = ..., code_name: _Optional[str] = ...) -> None: ...
 
 class PutFaultRuleRequest(_message.Message):
     __slots__ = ("rule",)
@@ -593,14 +595,16 @@ class GetClockRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetClockResponse(_message.Message):
-    __slots__ = ("status", "now_ms", "is_manual")
+    __slots__ = ("status", "now_ms", "is_manual", "newest_store_ms")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     IS_MANUAL_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_STORE_MS_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     now_ms: int
     is_manual: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., now_ms: _Optional[int] = ..., is_manual: _Optional[bool] = ...) -> None: ...
+    newest_store_ms: int
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., now_ms: _Optional[int] = ..., is_manual: _Optional[bool] = ..., newest_store_ms: _Optional[int] = ...) -> None: ...
 
 class AdvanceClockRequest(_message.Message):
     __slots__ = ("by_ms", "to_ms")

@@ -59,14 +59,16 @@ class KeepStagesResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class CommitStagesRequest(_message.Message):
-    __slots__ = ("transaction", "stages", "record")
+    __slots__ = ("transaction", "stages", "record", "row_count")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     stages: _containers.RepeatedCompositeFieldContainer[CommittedStage]
     record: CommitRecord
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[CommittedStage, _Mapping]]] = ..., record: _Optional[_Union[CommitRecord, _Mapping]] = ...) -> None: ...
+    row_count: int
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[CommittedStage, _Mapping]]] = ..., record: _Optional[_Union[CommitRecord, _Mapping]] = ..., row_count: _Optional[int] = ...) -> None: ...
 
 class CommitRecord(_message.Message):
     __slots__ = ("plan", "destination", "row_count", "digest")

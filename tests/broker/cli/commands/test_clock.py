@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,6 +17,7 @@ def test_the_systems_clock_is_shown_and_cannot_be_moved(run: RunCommand, run_jso
     shown = run_json("clock", "show")
     assert shown["clock"] == "system"
     assert shown["nowMs"] > 0
+    assert "newestStoreTime" in shown
     assert run("clock", "show").stdout.endswith("(system clock)\n")
     assert "start it with --clock manual" in error_of(run("clock", "advance", "1h"))
 
@@ -30,6 +32,17 @@ def test_the_systems_clock_is_shown_and_cannot_be_moved(run: RunCommand, run_jso
 )
 def test_an_advance_needs_exactly_one_target(run: RunCommand, arguments: list[str], sentence: str) -> None:
     assert sentence in error_of(run("clock", "advance", *arguments), exit_code=2)
+
+
+def test_messages_from_the_future_are_told_of(start_process: StartProcess, tmp_path: Path) -> None:
+    options = "--data-dir", str(tmp_path), "--topic", "single:1"
+    broker = start_process("--clock", "manual:2136-01-31T12:00:00Z", *options)
+    CliRunner().invoke(main, ["send", "--topic", "single", "--body", "a", "--endpoints", broker.endpoints])
+    broker.stop()
+    endpoints = start_process(*options).endpoints
+    told = CliRunner().invoke(main, ["clock", "show", "--endpoints", endpoints]).stdout.splitlines()
+    assert told[0].endswith("(system clock)")
+    assert told[1] == "the newest message is from the future: its store time is 2136-01-31T12:00:00.000Z"
 
 
 def test_a_manual_clock_stands_still_until_it_is_advanced(start_process: StartProcess) -> None:

@@ -30,6 +30,14 @@ def test_a_fault_applies_to_the_given_number_of_calls(run: RunCommand, run_json:
     assert run_json("fault", "list")[0]["struck"] == 2
 
 
+@pytest.mark.parametrize(
+    ("code", "shown"), [("flush_disk_timeout", "fail FLUSH_DISK_TIMEOUT"), ("forbidden", "fail FORBIDDEN")]
+)
+def test_a_request_of_the_remoting_protocol_takes_codes_of_both(run_json: RunJson, code: str, shown: str) -> None:
+    assert run_json("fault", "add", "SEND_MESSAGE_V2", "--fail", code)["action"] == shown
+    assert [rule["action"] for rule in run_json("fault", "list")] == [shown]
+
+
 def test_a_fault_may_apply_to_all_calls_of_one_topic(run: RunCommand, run_json: RunJson) -> None:
     run("fault", "add", "--topic", "single", "--fail", "INTERNAL_SERVER_ERROR", "--always")
     for _ in range(3):
@@ -79,9 +87,14 @@ def test_releasing_a_fault_without_waiting_calls_does_nothing(run: RunCommand) -
         (["PullColumns"], 2, "give exactly one of --fail, --delay, --drop, --hold and --disconnect"),
         (["PullColumns", "--drop", "--hold"], 2, "exactly one of"),
         (["--drop", "--always", "--times", "2"], 2, "either --times or --always"),
-        (["--fail", "BUSY"], 2, "'BUSY' is not a status code of apache.rocketmq.v2"),
+        (["--fail", "BUSY"], 2, "unknown code 'BUSY': use one of apache.rocketmq.v2"),
+        (["--fail", "TOO_MANY_REQUEST"], 2, "Did you mean 'TOO_MANY_REQUESTS'?"),
+        (["PULL_MESSAGE", "--fail", "system_bussy"], 2, "Did you mean 'SYSTEM_BUSY'?"),
+        (["SendMessage", "--fail", "SYSTEM_BUSY"], 2, "a code of the remoting protocol, and 'SendMessage' is no"),
+        (["--fail", "SYSTEM_BUSY"], 2, "a code of the remoting protocol, and '*' is no request of it"),
         (["--delay", "soon"], 2, "'soon' is not a duration: use numbers with ms, s, m, h or d"),
         (["Pull", "--drop"], 1, "unknown RPC 'Pull'"),
+        (["SEND_MESAGE_V2", "--drop"], 1, "Did you mean 'SEND_MESSAGE_V2'?"),
         (["--queue", "1", "--drop"], 1, "must name the topic too"),
     ],
 )

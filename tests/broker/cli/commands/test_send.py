@@ -41,7 +41,7 @@ def test_all_fields_of_a_message_can_be_sent_as_json(run_json: RunJson) -> None:
         "keys": ["a", "b"],
         "properties": {"city": "Riga"},
         "bornTimestamp": "2013-01-31T12:00:00.000Z",
-        "bornHost": "10.0.0.1",
+        "bornHost": "10.0.0.1:5555",
         "msgId": "0123",
     }
     sent = run_json("send", "--topic", "single", stdin=lines(message))

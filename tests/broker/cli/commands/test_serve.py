@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from click.testing import CliRunner, Result
 
 import rmqpull_broker
 from rmqpull_broker.cli import main
-from rmqpull_broker.config import SETTINGS
+from rmqpull_broker.cli.commands.serve import _tell_access
+from rmqpull_broker.config import SETTINGS, BrokerConfig
+from rmqpull_broker.config_values import Address, parse_admin_from
 
 
 def run(*arguments: str) -> Result:
@@ -43,6 +46,9 @@ def sentence_of(result: Result) -> str:
         ),
         (["--extensions", "COLUMNS"], "'COLUMNS' has unknown extensions"),
         (["--data-dir", ""], "'' is not a directory"),
+        (["--remoting-vip"], "remoting-vip has no effect without remoting: set that too"),
+        (["--remoting-vip", "--remoting-vip"], "--remoting-vip is given 2 times: give it once"),
+        (["--remoting-vip", "--remoting", "h:2"], "two below the port 2 of broker-a, and there is no port 0"),
         (["--data-dir"], "Option '--data-dir' requires an argument."),
         (["--listen", "h:1", "--listen", "h:1"], "--listen is given 2 times: give it once"),
         (["--data-dir", "a", "--data-dir=b"], "--data-dir is given 2 times: give it once"),
@@ -108,3 +114,29 @@ def test_a_variable_is_read_and_its_errors_are_reported(monkeypatch: pytest.Monk
     result = run("serve")
     assert "RMQPULL_BROKER_CLOCK: 'sundial' is not a clock" in sentence_of(result)
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (BrokerConfig(Address("127.0.0.1", 8081), remoting=[Address("localhost", 9876)]), []),
+        (BrokerConfig(Address("::1", 8081), tls_listen=Address("127.0.0.1", 8443)), []),
+        (BrokerConfig(Address("0.0.0.0", 8081)), [("0.0.0.0", "loopback addresses")]),
+        (
+            BrokerConfig(
+                Address("127.0.0.1", 8081),
+                remoting=[Address("10.0.0.1", 9876), Address("10.0.0.1", 10911)],
+                tls_listen=Address("::", 8443),
+                admin_from=parse_admin_from("10.0.0.0/8,loopback"),
+            ),
+            [("10.0.0.1, ::", "10.0.0.0/8, loopback addresses")],
+        ),
+    ],
+)
+def test_one_line_says_who_can_do_what_where_others_reach_the_broker(
+    config: BrokerConfig, told: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        _tell_access(config)
+    assert [record.args for record in caplog.records] == told
+    assert all("--admin-from" in record.getMessage() for record in caplog.records)

@@ -86,6 +86,18 @@ def test_a_group_with_senseless_numbers_is_refused(core: CoreHarness, group: Gro
         core.run(lambda draft: put_group(draft, group))
 
 
+@pytest.mark.proves("A new group with control characters in its name, by request 200")
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "a\x7f", "a\x85"])
+def test_a_new_group_has_no_control_characters_in_its_name(core: CoreHarness, name: str) -> None:
+    with pytest.raises(BadRequest, match=r"^the group '[ -~]*' has control characters"):
+        core.run(lambda draft: put_group(draft, GroupConfig(name)))
+
+
+def test_an_administrator_may_create_a_group_of_another_illegal_name(core: CoreHarness) -> None:
+    core.run(lambda draft: put_group(draft, GroupConfig("my group!")))
+    assert "my group!" in core.state.groups
+
+
 def test_a_deleted_group_loses_its_offsets_also_for_a_new_group_of_that_name(core: CoreHarness) -> None:
     core.topic()
     core.fill([b"a", b"b"])

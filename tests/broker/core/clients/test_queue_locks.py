@@ -10,6 +10,7 @@ from rmqpull_broker.core.clients import queue_locks
 from rmqpull_broker.core.clients.queue_locks import QueueLock, QueueLocks
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.shares import find_holder
 
 FIRST, SECOND, THIRD = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
 
@@ -82,11 +83,35 @@ def test_locks_have_a_limit_that_expired_ones_do_not_count_against(monkeypatch: 
     locks = QueueLocks()
     locks.lock_batch("readers", "ann", [FIRST], 0)
     locks.lock_batch("others", "ann", [FIRST], 30_000)
-    with pytest.raises(TooManyRequests, match="2 queues are locked already"):
+    with pytest.raises(TooManyRequests, match="1 queues cannot be locked: locked are 2 of at most 3 in all"):
         locks.lock_batch("readers", "bob", [SECOND], 60_000)
     assert locks.lock_batch("others", "ann", [FIRST], 60_000) == {FIRST}
     assert locks.lock_batch("others", "bob", [SECOND], 60_001) == {SECOND}
     assert locks.groups() == ["others"]
+
+
+def test_a_connection_with_all_locks_leaves_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_locks, "LOCKS_MAX", 16)
+    locks, greedy, other = QueueLocks(), find_holder("10.0.0.1:5"), find_holder("10.0.0.2:5")
+    queues = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(17)]
+    with pytest.raises(TooManyRequests):
+        locks.lock_batch("readers", "ann", queues, 0, greedy)
+    assert len(locks.lock_batch("readers", "ann", queues[:16], 0, greedy)) == 16
+    assert len(locks.lock_batch("readers", "ann", queues[:16], 1, greedy)) == 16  # renewed
+    with pytest.raises(TooManyRequests, match="16 by this connection and 16 from its address"):
+        locks.lock_batch("readers", "ann", queues[16:], 1, greedy)
+    assert locks.lock_batch("readers", "bob", queues[16:], 1, other) == {queues[16]}
+
+
+def test_a_lock_counts_for_the_connection_that_renewed_it_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_locks, "LOCKS_MAX", 2)
+    locks, before, after = QueueLocks(), find_holder("10.0.0.1:5"), find_holder("10.0.0.1:6")
+    for at_ms, holder in enumerate((before, after)):
+        locks.lock_batch("readers", "ann", [FIRST, SECOND], at_ms, holder)
+    with pytest.raises(TooManyRequests, match="0 by this connection and 2 from its address"):
+        locks.lock_batch("readers", "ann", [THIRD, MessageQueue("orders", "broker-a", 3)], 2, before)
+    locks.unlock_batch("readers", "ann", [FIRST, SECOND, THIRD])
+    assert locks.groups() == []
 
 
 STEPS = st.lists(

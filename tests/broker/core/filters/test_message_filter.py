@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
-from rmqpull_broker.core.filters import message_filter
+from rmqpull_broker.core.filters import message_filter, sql92_grammar
 from rmqpull_broker.core.filters.java_values import NotComparable
 from rmqpull_broker.core.filters.message_filter import (
     EVERYTHING,
@@ -22,6 +22,7 @@ from rmqpull_broker.core.filters.message_filter import (
     parse_filter,
     parse_tags,
 )
+from rmqpull_broker.core.filters.sql92 import NESTING_MAX, Expression
 from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage
@@ -175,6 +176,7 @@ def test_without_the_property_filter_only_tags_are_served() -> None:
 
 
 FAILED = "23 parse the consumer's subscription failed"
+NO_SQL = "1 The broker does not support consumer to filter message by SQL92"
 EAST = SqlFilter("region = 'east'")
 
 
@@ -194,6 +196,11 @@ EAST = SqlFilter("region = 'east'")
         ("SQL92", "a >", EVERYTHING, "1 The broker does not support consumer to filter message by SQL92"),
         ("SQL92", "", FAILED, FAILED),
         ("SQL92", None, FAILED, FAILED),
+        ("SQL92", "a IS NULL".ljust(EXPRESSION_LENGTH_MAX + 1), FAILED, NO_SQL),
+        ("SQL92", "NOT " * NESTING_MAX + "a IS NULL", FAILED, NO_SQL),
+        ("SQL92", "a = " + "-" * 30_000 + "5", FAILED, NO_SQL),
+        ("XPATH", "a" * (EXPRESSION_LENGTH_MAX + 1), EVERYTHING, NO_SQL.replace("SQL92", "XPATH")),
+        ("TAG", "a||" * EXPRESSION_LENGTH_MAX, FAILED, FAILED),
         ("sql92", "a = 1", EVERYTHING, "1 The broker does not support consumer to filter message by sql92"),
         ("tag", "a", EVERYTHING, "1 The broker does not support consumer to filter message by tag"),
         (" ", "a", EVERYTHING, "1 The broker does not support consumer to filter message by  "),
@@ -252,3 +259,27 @@ def test_a_mask_says_of_each_row_what_evaluating_it_alone_says(expression: str, 
     mask = sql_filter.mask(batch)
     assert mask is not None
     assert mask.to_pylist() == [is_true(row) for row in rows]
+
+
+@pytest.mark.parametrize("expression", ["kept = 1", "kept >", "(" * 10_000])
+def test_an_expression_is_parsed_once_whether_it_is_refused_or_not(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def watch(text: str) -> Expression:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(sql92_grammar, "parse", watch)
+    message_filter._compile.cache_clear()
+
+    def compile_again() -> str:
+        try:
+            SqlFilter(expression)
+        except IllegalFilterExpression as refusal:
+            return f"{type(refusal).__name__} {refusal}"
+        return "taken"
+
+    assert compile_again() == compile_again()
+    assert parsed == [expression]

@@ -1,11 +1,15 @@
 """How SQL92 expressions are read (rules 3.13.1, 3.13.2), and in which words they are refused."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.sql92_grammar import parse
+from rmqpull_broker.core.filters import sql92_grammar
+from rmqpull_broker.core.filters.sql92 import TooComplex
+from rmqpull_broker.core.filters.sql92_grammar import TOKENS_MAX, parse
 
 
 @pytest.mark.parametrize(
@@ -82,8 +86,8 @@ def test_an_expression_is_refused_in_the_words_of_rocketmq(expression: str, caus
     assert str(refusal.value) == f"Invalid MessageSelector. {cause}"
 
 
-def test_parentheses_nest_as_deep_as_one_likes() -> None:
-    assert str(parse("(" * 5_000 + "a" + ")" * 5_000)) == "a"
+def test_parentheses_nest_deeper_than_anything_else() -> None:
+    assert str(parse("(" * 2_000 + "a" + ")" * 2_000)) == "a"
 
 
 WORDS = "a NOT AND OR BETWEEN IN TRUE IS NULL CONTAINS 'x' 5 0.0 1e3 ( ) , = <> < >= + - -- /* */ # '"
@@ -97,3 +101,32 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except IllegalFilterExpression:
         return
     assert tree.is_boolean
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(" * 16_000 + "a" + ")" * 16_000, "+" * TOKENS_MAX + "a", "a IN (" + ",".join(["'x'"] * TOKENS_MAX) + ")"],
+)
+def test_an_expression_that_takes_long_is_read_no_further_than_its_limits(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned: list[str] = []
+    scan = sql92_grammar._scan
+
+    def watch(text: str) -> Iterator[tuple[str, str, int]]:
+        for token in scan(text):
+            scanned.append(token[1])
+            yield token
+
+    monkeypatch.setattr(sql92_grammar, "_scan", watch)
+    with pytest.raises(TooComplex, match=f"more than {TOKENS_MAX} words and signs"):
+        parse(expression)
+    assert len(scanned) == TOKENS_MAX + 1
+
+
+def test_the_longest_expression_is_read() -> None:
+    assert str(parse("+" * (TOKENS_MAX - 1) + "a")) == "a"
+
+
+def test_what_follows_the_expression_has_no_limit() -> None:
+    assert str(parse("a b" + "(" * 10_000)) == "a"

@@ -1,5 +1,7 @@
 """Message properties as columns."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -49,7 +51,12 @@ def test_a_property_is_where_its_name_says_and_an_empty_one_is_missing(name: str
 
 
 def test_the_time_of_birth_is_text_in_milliseconds() -> None:
-    assert make_property_column(stored(FULL, BARE), "BORN_TIMESTAMP").to_pylist() == ["1600000000456", "0"]
+    """A message that came by the remoting protocol has no such property."""
+    assert make_property_column(stored(FULL, BARE), "BORN_TIMESTAMP").to_pylist() == ["1600000000456", None]
+    by_proxy = replace(BARE, born_host="10.0.0.1:5555", system_properties={"__BORNHOST": "laptop"})
+    by_remoting = replace(BARE, born_host="10.0.0.1:5555")
+    hosts = make_property_column(stored(by_proxy, FULL, by_remoting), "__BORNHOST")
+    assert hosts.to_pylist() == ["laptop", "10.0.0.1", None]
 
 
 def test_properties_of_rocketmq_without_a_column_are_seen_too() -> None:

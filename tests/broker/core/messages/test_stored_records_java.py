@@ -30,7 +30,7 @@ def list_properties(message: Message) -> dict[str, str]:
     return {name: value for name, value in make_stored_properties(message, BROKER).items() if value}
 
 
-@pytest.mark.apache_small
+@pytest.mark.apache_classes
 @given(queue=QUEUES)
 def test_java_reads_the_records_of_a_queue(oracle: JavaOracle, queue: list[StoredMessage]) -> None:
     rows = [readable(row) for row in queue]

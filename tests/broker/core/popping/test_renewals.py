@@ -78,7 +78,7 @@ def test_a_message_is_renewed_for_longer_and_longer_and_comes_again_after_three_
 def test_a_receipt_is_forgotten_after_three_failures_or_when_its_time_is_over(
     now_ms: int, failures: int, step: Step | None
 ) -> None:
-    renewal = Renewal(ANN, "id-0", "orders", receipt(), 0, POPPED_MS, failures=failures)
+    renewal = Renewal(ANN, "id-0", "orders", receipt(), 0, POPPED_MS, POPPED_MS, POPPED_MS + MINUTE, failures=failures)
     assert plan_step(renewal, GroupConfig("readers"), now_ms) == step
 
 

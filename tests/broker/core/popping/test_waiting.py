@@ -11,6 +11,7 @@ from rmqpull_broker.core.popping import waiting
 from rmqpull_broker.core.popping.request import PopRequest
 from rmqpull_broker.core.popping.waiting import WaitingPops
 from rmqpull_broker.core.pulling.parking import Arrivals
+from rmqpull_broker.core.shares import find_holder
 
 QUEUE = MessageQueue("orders", "broker-a", 1)
 
@@ -73,3 +74,15 @@ def test_too_many_pops_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         pops.add(a_pop("more"))
     pops.remove(tickets[0])
     pops.add(a_pop())
+
+
+def test_a_connection_whose_pops_wait_leaves_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "WAITING_POPS_MAX", 16)
+    pops, greedy, other = WaitingPops(), find_holder("10.0.0.1:5"), find_holder("10.0.0.1:6")
+    for _ in range(16):
+        pops.add(a_pop(), greedy)
+    with pytest.raises(TooManyRequests, match="polling full"):
+        pops.add(a_pop(), greedy)
+    pops.add(a_pop(), other)
+    pops.take_all()
+    pops.add(a_pop(), greedy)

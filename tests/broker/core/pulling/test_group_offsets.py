@@ -20,6 +20,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
 from rmqpull_broker.core.pulling.group_offsets import clone_offsets, find_corrections, plan_reset_of_members
 from rmqpull_broker.core.state.draft import Draft
 from tests.harness.core import CoreHarness
+from tests.harness.steps import run_steps
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
 ELSEWHERE = MessageQueue("orders", "broker-b", 0)
@@ -102,11 +103,11 @@ def test_corrections_are_the_smallest_offsets_of_all_groups(orders: CoreHarness)
     commit(orders, "readers", first=1, second=1, elsewhere=5)
     commit(orders, "others", first=2, second=0)
     state = orders.state
-    assert find_corrections(state, "orders", "broker-a", "others", ()) == {0: 1, 1: 0}
-    assert find_corrections(state, "orders", "broker-a", "nobody", ("others",)) == {0: 1, 1: 1}
+    assert run_steps(find_corrections(state, "orders", "broker-a", "others", ())) == {0: 1, 1: 0}
+    assert run_steps(find_corrections(state, "orders", "broker-a", "nobody", ("others",))) == {0: 1, 1: 1}
     commit(orders, "behind", first=-1)
-    assert find_corrections(state, "orders", "broker-b", "readers", ()) == {0: 5}
-    assert find_corrections(state, "unknown", "broker-a", "readers", ()) == {}
+    assert run_steps(find_corrections(state, "orders", "broker-b", "readers", ())) == {0: 5}
+    assert run_steps(find_corrections(state, "unknown", "broker-a", "readers", ())) == {}
 
 
 def test_offsets_that_may_not_be_set_any_more_are_left_out(orders: CoreHarness) -> None:

@@ -13,6 +13,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pulling import parking
 from rmqpull_broker.core.pulling.parking import Arrivals, ParkedPull, ParkedPulls, PollingRules
+from rmqpull_broker.core.shares import find_holder
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
 NOW_MS = 0
@@ -57,6 +58,30 @@ def test_an_arrival_that_matches_no_filter_wakes_no_pull() -> None:
     assert parked.find_woken(FIRST, arrivals("green", None), NOW_MS) == []
     assert parked.find_woken(SECOND, arrivals("red"), NOW_MS) == []
     assert len(parked) == 1
+
+
+def test_an_arrival_that_does_not_match_wakes_a_pull_whose_time_is_over() -> None:
+    parked = ParkedPulls()
+    pulls = [
+        ParkedPull([FIRST], TagFilter(frozenset({"blue"})), deadline_ms, on_grid=True) for deadline_ms in (1_200, 9_000)
+    ]
+    over, waiting = (parked.park(pull, 0) for pull in pulls)
+    assert parked.find_woken(FIRST, arrivals("red"), 1_199) == []
+    assert parked.find_woken(FIRST, arrivals("red"), 1_200) == [over]
+    parked.remove(over)
+    assert parked.take_due(5_000) == [waiting]
+
+
+def test_without_long_polling_no_arrival_wakes_a_pull_whose_time_is_over() -> None:
+    parked = ParkedPulls(rules=PollingRules(long_polling_enable=False))
+    parked.park(ParkedPull([FIRST], TagFilter(frozenset({"blue"})), 500, on_grid=True), 0)
+    assert parked.find_woken(FIRST, arrivals("red"), 600) == []
+
+
+def test_pulls_on_the_grid_can_be_left_out() -> None:
+    parked = ParkedPulls()
+    free, _ = (parked.park(ParkedPull([FIRST], EVERYTHING, 100, on_grid=on_grid), 0) for on_grid in (False, True))
+    assert parked.list_pulls_of([FIRST], with_on_grid=False) == [free]
 
 
 def test_one_pull_waits_for_many_queues() -> None:
@@ -145,6 +170,26 @@ def test_too_many_parked_pulls_are_refused_until_one_leaves(monkeypatch: pytest.
         parked.park(pull, NOW_MS)
     parked.remove(tickets[0])
     assert parked.park(pull, NOW_MS) not in tickets
+
+
+def test_a_connection_that_parks_all_it_may_leaves_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "PARKED_PULLS_MAX", 16)
+    parked = ParkedPulls()
+    greedy, neighbour, other = (
+        ParkedPull([FIRST], EVERYTHING, 100, holder=find_holder(address))
+        for address in ("10.0.0.1:5", "10.0.0.1:6", "10.0.0.2:5")
+    )
+    tickets = [parked.park(greedy, NOW_MS) for _ in range(16)]
+    with pytest.raises(TooManyRequests, match="16 of at most 18 in all, 16 by this connection and 16 from its address"):
+        parked.park(greedy, NOW_MS)
+    parked.park(neighbour, NOW_MS)
+    with pytest.raises(TooManyRequests):
+        parked.park(other, NOW_MS)  # the last place
+    for ticket in tickets[:2]:
+        parked.remove(ticket)
+    parked.park(other, NOW_MS)
+    with pytest.raises(TooManyRequests):
+        parked.park(greedy, NOW_MS)  # it holds more than its share now
 
 
 # --- checks every five seconds ----------------------------------------------------------------------------------------
@@ -283,6 +328,7 @@ class Model:
     def find_woken(self, queue: MessageQueue, tag: str, now_ms: int) -> set[int]:
         concerned = {ticket: pull for ticket, (pull, _) in self.pulls.items() if queue in pull.queues}
         woken = {ticket for ticket, pull in concerned.items() if pull.message_filter in (EVERYTHING, tagged(tag))}
+        woken |= {ticket for ticket, pull in concerned.items() if pull.on_grid and pull.deadline_ms <= now_ms}
         for ticket in concerned.keys() - woken:
             self.behind.setdefault(ticket, (now_ms // 5_000 + 1) * 5_000)
         return woken

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId
-from rmqpull_broker.core.sending.commits import Outcome, check_record, judge
+from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId, PreconditionFailed
+from rmqpull_broker.core.sending.commits import Outcome, check_record, judge, refuse_older
 from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -134,6 +134,48 @@ def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(s
     assert list(restored.stages.list_committing()) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("named", "record", "row_count", "seen"),
+    [
+        # A writer that says how many rows its stages must have.
+        (["a", "b"], described(rows=2), 2, None),
+        (["a", "b"], described(rows=5), 2, None),  # three rows were skipped
+        ([], described(rows=3), 0, None),  # all rows were skipped
+        ([], described(rows=0), 0, None),
+        (["a", "b"], None, 2, None),
+        ([], described(rows=2), 2, "have 0 rows, but its writers staged 2 rows: rows would be lost"),
+        (["a"], described(rows=2), 2, "have 1 row, but its writers staged 2 rows: rows would be lost"),
+        (["a"], None, 2, "have 1 row, but its writers staged 2 rows: rows would be lost"),
+        (["a", "b"], described(rows=1), 1, "have 2 rows, but its writers staged 1 row: rows would be lost"),
+        # A writer that says it by its record alone, which counts rows that were skipped too.
+        (["a", "b"], described(rows=2), None, None),
+        (["a"], described(rows=2), None, None),
+        ([], described(rows=0), None, None),
+        ([], None, None, None),
+        ([], described(rows=2), None, "have 0 rows, but its record counts 2 rows: rows would be lost"),
+    ],
+)
+def test_a_commit_needs_the_rows_that_its_writers_have_counted(
+    staged: CoreHarness, named: list[str], record: CommitRecord | None, row_count: int | None, seen: str | None
+) -> None:
+    """Otherwise it would count as done without them. If it was refused, the next attempt is new; then it is done."""
+
+    def finish(*stage_ids: str, staged_count: int | None) -> Outcome:
+        stages = [CommittedStage(stage_id, 1) for stage_id in stage_ids]
+        return staged.run(lambda draft: commit(draft, BATCH, stages, record, staged_count))
+
+    if seen is None:
+        assert finish(*named, staged_count=row_count) is Outcome.NEW
+    else:
+        with pytest.raises(PreconditionFailed) as refusal:
+            finish(*named, staged_count=row_count)
+        assert f"the stages that the commit of batch 7 of query names {seen}" in str(refusal.value)
+        assert list(staged.state.stages.all()) == ["a", "b"]
+        assert finish("a", "b", staged_count=2) is Outcome.NEW
+    again = Outcome.UNCOMPARED if record is None else Outcome.DONE
+    assert [finish(staged_count=row_count), finish("a", "b", staged_count=2)] == [again, again]
+
+
 def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draft(staged: CoreHarness) -> None:
     draft = Draft(staged.state)
     assert commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN) is Outcome.NEW
@@ -155,3 +197,7 @@ def test_the_rows_of_a_commit_become_readable_call_by_call(core: CoreHarness) ->
         seen.append(len(core.rows(core.queue())))
         core.run(lambda draft: store_next(draft, core.sender, "a", 1))
     assert [*seen, len(core.rows(core.queue()))] == [0, 0, 1, 2, 3]
+
+
+def test_a_write_without_a_query_is_never_too_old() -> None:
+    refuse_older(TransactionId("writer", None), NEWEST)

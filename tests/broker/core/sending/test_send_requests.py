@@ -141,7 +141,7 @@ ILLEGAL = (
         ),
         ({}, replace(ORDERS, topic="%STAGE%a"), HELLO, 16, "Sending message to topic[%STAGE%a] is forbidden."),
         ({}, replace(ORDERS, sys_flag=128), HELLO, 13, ILLEGAL),
-        ({}, ORDERS, replace(HELLO, properties={"INNER_NUM": "2"}), 13, ILLEGAL),
+        ({}, ORDERS, replace(HELLO, system_properties={"INNER_NUM": "2"}), 13, ILLEGAL),
         ({}, ORDERS, replace(HELLO, system_properties={"DELAY": "x"}), 1, "the delay level 'x' is no number"),
         ({}, replace(BATCH, sys_flag=128), HELLO, 13, ILLEGAL),
         ({}, replace(BATCH, sys_flag=4), HELLO, 13, ILLEGAL),
@@ -226,6 +226,22 @@ def test_a_topic_is_not_created_after_one_that_may_not_be_inherited(core: CoreHa
     put(core, perm=7, write=5)
     send(core, replace(ORDERS, topic="new", creation=AutoCreation("orders", 9)))
     assert (core.state.require_topic("new").write_queue_nums, core.state.require_topic("new").perm) == (5, 6)
+
+
+def test_a_send_while_no_topics_are_created_ends_their_creation(core: CoreHarness) -> None:
+    """As seen on a real broker (rules 3.9.3): turning the property on again does not bring it back."""
+    new = replace(ORDERS, topic="new")
+    with_properties(core, auto_create_topic_enable=False)
+    with_properties(core, auto_create_topic_enable=True)
+    send(core, replace(ORDERS, topic="before"))
+    with_properties(core, auto_create_topic_enable=False)
+    with pytest.raises(BrokerError, match="not exist"):
+        send(core, new)
+    with_properties(core, auto_create_topic_enable=True)
+    with pytest.raises(BrokerError, match="not exist"):
+        send(core, new)
+    assert core.state.system_topics["TBW102"].perm == 6
+    send(core, replace(new, creation=AutoCreation("broker-a")))
 
 
 def test_a_retry_topic_is_created_by_a_send_even_so(core: CoreHarness) -> None:

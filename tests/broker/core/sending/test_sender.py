@@ -207,6 +207,24 @@ def test_a_name_is_checked_before_the_messages_and_these_before_the_topic(core: 
 
 
 @pytest.mark.parametrize("by_columns", [False, True])
+def test_rocketmqs_own_properties_that_a_user_sets_are_not_stored_as_the_users(
+    core: CoreHarness, by_columns: bool
+) -> None:
+    core.topic()
+    given = {"INNER_MULTI_DISPATCH": "a,b", "colour": "red", "REDIRECT": "x", "TRACE_CONTEXT": "00-4b"}
+    sent = [Message(b"a", "1", properties=given), Message(b"b", "2", properties={"colour": "blue"})]
+    if by_columns:
+        core.publish(as_sent(sent))
+    else:
+        for message in sent:
+            core.send(message)
+    own, plain = (row.message for row in core.rows(core.queue()))
+    assert (own.properties, own.trace_context) == ({"colour": "red"}, "00-4b")
+    assert own.system_properties == {"INNER_MULTI_DISPATCH": "a,b", "REDIRECT": "x"}
+    assert (plain.properties, plain.system_properties) == ({"colour": "blue"}, {})
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
 def test_what_a_user_sets_as_sharding_key_is_the_message_group_but_chooses_no_queue(
     core: CoreHarness, by_columns: bool
 ) -> None:

@@ -158,6 +158,12 @@ def test_an_empty_batch_is_committed_too(core: CoreHarness) -> None:
     assert not finish(core)
 
 
+def test_stages_without_rows_are_not_those_of_a_record_that_counts_rows(core: CoreHarness) -> None:
+    with pytest.raises(PreconditionFailed, match="have 0 rows, but its record counts 1 row"):
+        finish(core, ("never used", 0), record=RECORD)
+    assert core.state.stages.find_newest("query") is None
+
+
 @pytest.mark.parametrize(
     ("named", "sentence"),
     [

@@ -85,10 +85,15 @@ def test_an_unexpected_error_is_logged_with_its_call(
 
 
 @pytest.mark.parametrize(
-    ("peer", "host"), [("ipv4:127.0.0.1:50123", "127.0.0.1"), ("ipv6:%5B::1%5D:50123", "::1"), ("ipv6:[::1]:5", "::1")]
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:50123", "127.0.0.1:50123"),
+        ("ipv6:%5B::1%5D:50123", "[::1]:50123"),
+        ("ipv6:[::1]:5", "[::1]:5"),
+    ],
 )
-def test_the_address_of_a_peer_is_parsed(peer: str, host: str) -> None:
-    assert calls._parse_peer(peer) == host
+def test_the_address_of_a_peer_is_parsed(peer: str, address: str) -> None:
+    assert calls._parse_peer(peer) == address
 
 
 @pytest.mark.parametrize("leave", ["cancel", "close"])

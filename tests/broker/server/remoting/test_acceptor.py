@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from rmqpull_broker.core.clients import handshakes
 from rmqpull_broker.server.remoting import acceptor
 from rmqpull_broker.server.remoting.acceptor import Acceptor
 from tests.harness.secured_proxy import CertificateAuthority
@@ -113,7 +114,6 @@ def test_a_handshake_that_fails_closes_its_connection_alone(
 def test_connections_that_say_nothing_are_closed(
     server_tls: ssl.SSLContext, client_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acceptor, "LOOKED_AT_MAX", 1)
     monkeypatch.setattr(acceptor, "HANDSHAKE_S_MAX", 0.05)
 
     async def run() -> None:
@@ -123,6 +123,36 @@ def test_connections_that_say_nothing_are_closed(
             for _, writer in silent:
                 writer.close()
             assert await port.ask() == b"hello"
+
+    asyncio.run(run())
+
+
+async def read_all(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""  # as closed as without the reset
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"])
+def test_connections_that_say_too_little_keep_nobody_out(
+    said: bytes, server_tls: ssl.SSLContext, client_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest ones are closed, whether they say nothing or begin a handshake that they do not end."""
+    monkeypatch.setattr(handshakes, "HANDSHAKES_MAX", 2)
+    monkeypatch.setattr(acceptor, "HANDSHAKE_S_MAX", 600)
+
+    async def run() -> None:
+        async with listening(server_tls) as port:
+            streams = [await asyncio.open_connection("127.0.0.1", port.number) for _ in range(2)]
+            for _, writer in streams:
+                writer.write(said)
+            assert await port.ask(client_tls) == b"hello"
+            assert await port.ask() == b"hello"
+            oldest, _ = streams[0]
+            assert await asyncio.wait_for(read_all(oldest), 10) == b""
+            for _, writer in streams:
+                writer.close()
 
     asyncio.run(run())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import math
 import socket
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,15 +15,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rmqpull_broker.server.remoting.connection import UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, RemotingConnection
+from rmqpull_broker.server.remoting.connection import (
+    ENDED_IN_A_TURN,
+    UNSENT_BYTES_MAX,
+    UNSENT_BYTES_PAUSE,
+    RemotingConnection,
+)
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
+from rmqpull_broker.server.runtime.slices import SLICE_S
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
 from tests.harness.bad_frames import BAD_FRAMES, ONLY_BAD_HERE
 
 ONEWAY = 2
+SITE = Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
 
 
 @pytest.fixture
@@ -197,10 +206,13 @@ class NoConnections:
     def passing_ms(self) -> int:
         return 0
 
+    def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
+        self.held_bytes = held_bytes
+
 
 @pytest.fixture
 def unread() -> tuple[RemotingConnection, Transport]:
-    connection = RemotingConnection(NoConnections(), Site("broker-a", "127.0.0.1", 9876, "127.0.0.1"))
+    connection = RemotingConnection(NoConnections(), SITE)
     transport = Transport()
     connection.connection_made(transport)
     return connection, transport
@@ -215,6 +227,29 @@ def test_no_more_requests_are_read_from_a_client_that_does_not_read_responses(
     assert transport.is_paused
     connection.resume_writing()
     assert not transport.is_paused
+
+
+def test_a_client_is_read_again_when_it_reads_and_unfinished_frames_leave_room(
+    unread: tuple[RemotingConnection, Transport],
+) -> None:
+    connection, transport = unread
+    connection.hold_up(True)
+    connection.pause_writing()
+    connection.resume_writing()
+    assert transport.is_paused
+    connection.hold_up(False)
+    assert not transport.is_paused
+
+
+def test_only_what_is_no_whole_frame_counts_as_unfinished() -> None:
+    connections = NoConnections()
+    connection = RemotingConnection(connections, SITE)
+    connection.connection_made(Transport())
+    frame, held = request(1), []
+    for data in (frame + frame[:7], frame[7:9], frame[9:]):
+        connection.data_received(data)
+        held.append(connections.held_bytes)
+    assert held == [7, 9, 0]
 
 
 class Repeating(Dispatcher):
@@ -251,6 +286,38 @@ def test_requests_of_one_read_wait_while_their_responses_are_not_read(
     assert len(transport.unsent) > 4 * UNSENT_BYTES_PAUSE
 
 
+TICK_S = 2**-10  # without a rest in binary numbers
+
+
+def count_turns(frames: int) -> list[int]:
+    """Sends frames in one read, on a clock that moves whenever somebody looks. Returns how many each turn handles."""
+    recorder, transport, handled = Recorder(), Transport(), [0]
+    ticks = itertools.count()
+    connections = NoConnections(cast("Dispatcher", recorder))
+    connection = RemotingConnection(connections, SITE, clock=lambda: next(ticks) * TICK_S)
+    connection.connection_made(transport)
+
+    async def run() -> None:
+        connection.data_received(b"".join(map(request, range(frames))))
+        handled.append(len(recorder.opaques))
+        connection.data_received(request(frames))  # the transport had read it before it was told to pause
+        while handled[-1] <= frames:
+            assert transport.is_paused
+            await asyncio.sleep(0)
+            handled.append(len(recorder.opaques))
+
+    asyncio.run(run())
+    assert recorder.opaques == [*range(frames + 1)]
+    assert not transport.is_paused
+    return [later - earlier for earlier, later in pairwise(handled)]
+
+
+def test_many_frames_of_one_read_are_handled_slice_by_slice() -> None:
+    of_a_slice = math.ceil(SLICE_S / TICK_S)
+    once, twice = count_turns(10 * of_a_slice - 1), count_turns(20 * of_a_slice - 1)
+    assert (once, twice) == ([of_a_slice] * 10, [of_a_slice] * 20)
+
+
 def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConnection, Transport]) -> None:
     connection, transport = unread
 
@@ -265,6 +332,30 @@ def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConne
     asyncio.run(send(UNSENT_BYTES_MAX >> 20))
     assert (open_before, connection.is_open) == (True, False)
     assert len(transport.unsent) <= UNSENT_BYTES_MAX + (2 << 20)
+
+
+def test_the_requests_of_a_closed_connection_end_in_several_turns_of_the_event_loop(
+    unread: tuple[RemotingConnection, Transport],
+) -> None:
+    connection, _ = unread
+
+    async def wait() -> None:
+        with connection.ending_with_connection():
+            await asyncio.wait_for(asyncio.Event().wait(), 60)
+
+    async def close() -> list[int]:
+        waiting = [asyncio.create_task(wait()) for _ in range(3 * ENDED_IN_A_TURN)]
+        await asyncio.sleep(0)
+        connection.connection_lost(None)
+        ended = [0]
+        while ended[-1] < len(waiting) and len(ended) < 100:
+            await asyncio.sleep(0)
+            ended.append(sum(task.done() for task in waiting))
+        return ended
+
+    ended = asyncio.run(close())
+    assert ended[-1] == 3 * ENDED_IN_A_TURN
+    assert max(later - earlier for earlier, later in pairwise(ended)) == ENDED_IN_A_TURN
 
 
 # --- frames in pieces -------------------------------------------------------------------------------------------------
@@ -287,9 +378,7 @@ class Recorder:
 )
 def test_frames_in_any_pieces_are_handled_up_to_the_first_bad_one(count: int, tail: bytes, cuts: list[int]) -> None:
     recorder, transport = Recorder(), Transport()
-    connection = RemotingConnection(
-        NoConnections(cast("Dispatcher", recorder)), Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
-    )
+    connection = RemotingConnection(NoConnections(cast("Dispatcher", recorder)), SITE, clock=lambda: 0.0)
     connection.connection_made(transport)
     sent = b"".join(request(opaque) for opaque in range(count)) + tail
     for start, end in pairwise(sorted({0, len(sent), *(min(cut, len(sent)) for cut in cuts)})):

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.shares import Shares
 from rmqpull_broker.server.remoting import dispatch
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
 from rmqpull_broker.testing import RunningBroker, running_broker
-from rmqpull_proto.remoting.codes import V5_3_1, VERSION, RequestCode, ResponseCode
+from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, VERSION, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.waiting import wait_until
@@ -78,7 +79,8 @@ def test_a_handler_that_fails_is_answered_and_logged(
 def test_too_many_requests_that_wait_are_refused(
     broker: RunningBroker, member: RemotingMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "REQUESTS_MAX", 1)
+    monkeypatch.setattr(Shares, "allows", lambda shares, holder, count=1: shares.used < 1)
+    monkeypatch.setattr(Shares, "is_half_used", True)
     member.start(RequestCode.PULL_MESSAGE, PULL)
     assert read_route(member) == ResponseCode.SYSTEM_BUSY
     broker.send("orders", b"paid", b"paid")
@@ -165,7 +167,7 @@ def test_a_dropped_request_ends_with_its_connection(broker: RunningBroker, membe
 
 
 def test_codes_of_the_remoting_protocol_do_not_fit_other_calls(broker: RunningBroker) -> None:
-    with pytest.raises(BadRequest, match="unknown code 'FLUSH_DISK_TIMEOUT'"):
+    with pytest.raises(BadRequest, match="FLUSH_DISK_TIMEOUT is a code of the remoting protocol"):
         broker.faults.fail("SendMessage", "FLUSH_DISK_TIMEOUT")
 
 
@@ -247,3 +249,28 @@ class NoPeer:
     """A connection that nobody writes to."""
 
     channel_id = remote_address = "127.0.0.1:5"
+
+
+# --- clients that need the VIP channel --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "version", "vip", "count"),
+    [
+        (LanguageCode.JAVA, V4_5_0, False, 1),
+        (LanguageCode.JAVA, 0, False, 1),
+        (LanguageCode.JAVA, V4_5_0 + 1, False, 0),
+        (LanguageCode.GO, V4_5_0, False, 0),
+        (LanguageCode.JAVA, V4_5_0, True, 0),
+    ],
+)
+def test_an_old_java_client_is_told_of_the_flag_once(
+    caplog: pytest.LogCaptureFixture, language: int, version: int, vip: bool, count: int
+) -> None:
+    with running_broker({"orders": 1}, remoting=True, remoting_vip=vip) as broker:
+        for _ in range(2):
+            with RemotingMember(broker.remoting_addresses[0], language=language, version=version) as member:
+                assert [read_route(member), read_route(member)] == [0, 0]
+    told = [record.message for record in caplog.records if "--remoting-vip" in record.message]
+    assert len(told) == count
+    assert all("VIP channel" in line and "vipChannelEnabled=false" in line for line in told)

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from processes.apache.calls import Calls
+from rmqpull_broker.core.clients import unfinished_frames
 from rmqpull_broker.lean import allow_many_connections
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.remoting import listener
-from rmqpull_broker.server.remoting.listener import RemotingAddress, RemotingListener
+from rmqpull_broker.server.remoting.listener import RemotingListener
+from rmqpull_broker.server.remoting.ports import RemotingAddress
 from rmqpull_broker.testing import running_broker
 from rmqpull_broker.testing.process import BrokerProcessError
 from rmqpull_proto.remoting.codes import RequestCode
@@ -53,6 +55,50 @@ def test_a_connection_that_is_idle_for_two_minutes_is_closed() -> None:
                 broker.clock.advance(10_000)
             assert idle.is_closed()
             assert busy.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+HALF_FRAME = (16_000_000).to_bytes(4, "big") + b"\0\0\0\x40" + bytes(1_000)
+
+
+def connect(address: str, source: str = "127.0.0.1") -> socket.socket:
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)), 10, (source, 0))
+
+
+def test_a_frame_that_never_ends_closes_its_connection_and_no_other() -> None:
+    """However often a byte comes: the connection is not idle."""
+    with running_broker(remoting=True, clock="manual") as broker:
+        address = broker.remoting_addresses[0]
+        with connect(address) as slow, RemotingMember(address) as other:
+            slow.sendall(HALF_FRAME)
+            for _ in range(4):
+                broker.clock.advance(10_000)
+                other.call(RequestCode.GET_BROKER_CLUSTER_INFO)
+            with contextlib.suppress(ConnectionResetError):
+                assert slow.recv(1) == b""
+            assert other.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+def test_an_address_that_holds_too_much_is_not_read_while_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half frames of one address. Another address, and whole requests of the same one, are served meanwhile."""
+    monkeypatch.setattr(unfinished_frames, "HELD_BYTES_MAX", 4_000)
+    with running_broker(remoting=True, clock="manual") as broker, contextlib.ExitStack() as stack:
+        address = broker.remoting_addresses[0]
+        assert broker._server._remoting is not None
+        unfinished = broker._server._remoting._unfinished
+        halves = [stack.enter_context(connect(address, "127.0.0.2")) for _ in range(5)]
+        for half in halves:
+            half.sendall(HALF_FRAME)
+        wait_until(lambda: len(unfinished.paused) == 5, "held up")
+        halves[0].sendall(bytes(100_000))
+        assert is_served(address)
+        assert unfinished.held_bytes == 5 * len(HALF_FRAME)
+        for _ in range(4):
+            broker.clock.advance(10_000)
+        wait_until(lambda: unfinished.held_bytes == 0, "closed, because the frames are late")
+        stack.enter_context(connect(address, "127.0.0.2")).sendall(HALF_FRAME)
+        wait_until(lambda: unfinished.held_bytes == len(HALF_FRAME), "read")
+        assert not unfinished.paused
 
 
 def test_connections_above_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from rmqpull_broker.core.admin.groups import delete_group
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets, reset_offsets, update_offset
+from rmqpull_broker.core.state import room
 from tests.harness.handlers import QUEUE, PullHandlerHarness, run_on_handlers
 
 OTHER = MessageQueue("orders", "broker-a", 1)
@@ -129,3 +132,20 @@ def test_a_log_that_fails_loses_only_what_waited() -> None:
         assert broker.offsets == {("readers", QUEUE): 4}
 
     run_on_handlers(story)
+
+
+def test_a_lack_of_room_is_reported_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        commits = broker.handlers.service.offset_commits
+        for offset in (1, 2):
+            commits.put("readers", QUEUE, offset)
+            commits.put("readers", OTHER, offset)
+            await commits.close()
+        assert broker.offsets == {("readers", QUEUE): 2}
+
+    monkeypatch.setattr(room, "OFFSETS_MAX", 1)
+    run_on_handlers(story)
+    (line,) = (record.getMessage() for record in caplog.records if "not stored" in record.getMessage())
+    assert line.startswith(
+        "consumer offsets are not stored: group readers gets no offset on queue orders/broker-a/1: 1 "
+    )

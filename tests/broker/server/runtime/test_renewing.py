@@ -14,6 +14,7 @@ from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime import renewing as limits
 from rmqpull_broker.server.runtime.renewing import Renewing
+from tests.harness.waiting import WAIT_S
 
 ANN, BOB = Holder("ann", "readers"), Holder("bob", "readers")
 START_MS = 1_000_000
@@ -42,7 +43,7 @@ class Renewer:
         offsets = [message.receipt.queue_offset for message in messages]
         self.changes.append(((now_ms - START_MS) // SECOND, offsets, invisible_ms // SECOND))
         self.queues.update(message.queue for message in messages)
-        await self.gate.wait()
+        await asyncio.wait_for(self.gate.wait(), WAIT_S)
         if self.failures:
             self.failures -= 1
             raise ServiceNotAvailable("no space left on device")

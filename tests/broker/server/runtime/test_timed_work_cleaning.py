@@ -26,7 +26,7 @@ from rmqpull_broker.server.runtime.timed_work import Cleaning
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.testing import RunningBroker, running_broker
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 
 HOUR_MS = 3_600_000
 TOPICS: Any = {"later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION), "orders": 1}
@@ -59,17 +59,21 @@ def bodies(broker: RunningBroker, topic: str) -> list[bytes]:
 def test_a_message_delayed_for_longer_than_retention_is_delivered(start: Start) -> None:
     with start() as broker:
         due_ms = broker.clock.now_ms() + 2 * HOUR_MS
-        broker.send("orders", b"old")
         send_due_in(broker, 2 * HOUR_MS)
-        broker.clock.advance(minutes=61)
-        assert bodies(broker, "orders") == []
-        broker.clock.advance(minutes=58, seconds=58)
+        broker.clock.advance(minutes=119, seconds=58)
         assert bodies(broker, "later") == []
         broker.clock.advance(seconds=2)
         (row,) = broker.messages("later")
         assert due_ms - 1_000 <= row.store_timestamp_ms <= due_ms
         broker.clock.advance(minutes=30)
         assert bodies(broker, "later") == [b"x"]
+
+
+def test_a_topic_without_new_messages_keeps_its_last_ones(start: Start) -> None:
+    with start() as broker:
+        broker.send("orders", b"old")
+        broker.clock.advance(hours=100)
+        assert bodies(broker, "orders") == [b"old"]
 
 
 def test_a_half_message_older_than_retention_can_be_committed(start: Start) -> None:
@@ -112,7 +116,7 @@ def test_a_message_that_waits_for_half_a_day_does_not_fill_the_disk(tmp_path: Pa
             assert bodies(broker, "later") == []
             broker.send("orders", *[bytes(10_000)] * 100)
             broker.clock.advance(hours=2)
-            assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1_000_000
+            assert sum(path.stat().st_size for path in tmp_path.glob("*.log")) < 1_000_000
         assert bodies(broker, "later") == [b"last"]
 
 
@@ -157,7 +161,7 @@ def test_on_a_full_disk_old_messages_are_deleted_although_some_of_them_wait() ->
         for _ in range(20):
             await full.group_commit.expire(1_000 + 100 * HOUR_MS)
         assert len(full.state.delayed) == 9
-        assert not set(before) & set(full.logs())
+        assert not set(before[:-1]) & set(full.logs())
         await full.group_commit.close()
 
     asyncio.run(story())
@@ -196,7 +200,7 @@ def test_a_message_that_cannot_be_stored_again_keeps_its_segment(monkeypatch: py
         assert (full.logs(), [*full.state.delayed]) == (before, places)
         full.disk.free = 1 << 30
         await full.group_commit.expire(1_000 + 100 * HOUR_MS)
-        assert not set(before) & set(full.logs())
+        assert not set(before[:-1]) & set(full.logs())
         assert len(full.state.delayed) == 9
         await full.group_commit.close()
 
@@ -214,7 +218,7 @@ def test_a_failed_write_loses_no_waiting_command() -> None:
         assert full.logs() == before
         await full.group_commit.expire(1_000 + 100 * HOUR_MS)
         assert len(full.state.delayed) == 9
-        assert not set(before) & set(full.logs())
+        assert not set(before[:-1]) & set(full.logs())
         await full.group_commit.close()
 
     asyncio.run(story())
@@ -255,7 +259,7 @@ def test_a_pass_runs_every_ten_seconds_and_skips_those_that_a_longer_one_missed(
                 begun_s.append(clock.passing_ms() // 1_000)
                 ended = asyncio.Event()
                 clock.call_at(clock.passing_ms() + lasts_ms, ended.set)
-                await ended.wait()
+                await asyncio.wait_for(ended.wait(), WAIT_S)
 
         cleaning = Cleaning(cast(GroupCommit, SlowCommit()), clock)
         cleaning.start()

@@ -46,7 +46,7 @@ def test_in_memory_chunks_go_when_all_of_them_is_too_old() -> None:
         queues.apply(ColumnsStored((part,), columns.from_rows(rows)), NOT_LOGGED)
     assert queues.expire(RetentionLimits(10), now_ms=10) == []
     assert queues.expire(RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
-    assert queues.expire(RetentionLimits(10), now_ms=12) == [(FIRST, 5_000), (SECOND, 5_000)]
+    assert queues.expire(RetentionLimits(10), now_ms=99) == [(FIRST, 5_000)]  # the newest chunk of each queue stays
     most = queues.unsaved_bytes * 2 // 3
     assert queues.expire(RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
     queues.apply(QueuesTrimmed(((FIRST, 5_000),)), NOT_LOGGED)
@@ -54,9 +54,10 @@ def test_in_memory_chunks_go_when_all_of_them_is_too_old() -> None:
     assert queues.expire(RetentionLimits(10, most), now_ms=0) == []
 
 
-def test_in_memory_single_messages_go_as_well(queues: ConsumeQueues) -> None:
+def test_in_memory_the_newest_chunks_go_by_their_size_and_not_by_their_age(queues: ConsumeQueues) -> None:
     assert queues.expire(RetentionLimits(0), now_ms=5) == []
-    assert queues.expire(RetentionLimits(0), now_ms=6) == [(FIRST, 3), (SECOND, 2)]
+    assert queues.expire(RetentionLimits(0), now_ms=1_000) == [(FIRST, 2)]
+    assert queues.expire(RetentionLimits(1_000, 0), now_ms=5) == [(FIRST, 3), (SECOND, 2)]
     for queue, end in ((FIRST, 3), (SECOND, 2)):
         queues.apply(QueuesTrimmed(((queue, end),)), NOT_LOGGED)
     assert queues.unsaved_bytes == 0

@@ -184,4 +184,4 @@ def test_calls_survive_graceful_restarts(start_broker: StartBroker, tmp_path: Pa
             broker.stop()
             broker.start()
         stop.set()
-        assert all(asker.result() for asker in askers)
+        assert all(asker.result(WAIT_S) for asker in askers)

@@ -15,6 +15,7 @@ from rmqpull_client.errors import BrokerUnavailable, RequestRefused, Transaction
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_client.transports.port import CommitRecord, Producer, TopicParts, TransactionId
+from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES, KEPT_IN_COLUMNS, PropertyRules
 
 BATCH = TransactionId("query", 7)
 RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
@@ -78,6 +79,12 @@ def test_a_missing_or_read_only_topic_is_refused(broker: RunningBroker, producer
     with pytest.raises(RequestRefused) as refused:
         producer.query_message_types("order")
     assert refused.value.code == "TOPIC_NOT_FOUND"
+
+
+@pytest.mark.parametrize(("extensions", "rules"), [("columns,admin", KEPT_IN_COLUMNS), ("none", KEPT_BY_PROXIES)])
+def test_only_a_server_with_columns_keeps_empty_properties(producer: Producer, rules: PropertyRules) -> None:
+    """The broker behind another one stores none."""
+    assert producer.abilities.property_rules is rules
 
 
 @every_kind
@@ -181,8 +188,25 @@ def test_the_outcome_of_a_commit_that_keeps_failing_is_unknown(broker: RunningBr
 
 
 @with_stages
+def test_a_commit_that_lacks_rows_is_refused_and_nothing_of_it_is_readable(
+    broker: RunningBroker, producer: Producer
+) -> None:
+    producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
+    lost: list[tuple[list[tuple[str, int]], int | None]] = [([], None), ([("s", 0)], None), ([("s", 1)], 2)]
+    for stages, row_count in lost:
+        with pytest.raises(RequestRefused, match="rows would be lost") as refused:
+            producer.commit_stages(BATCH, stages, record=RECORD, row_count=row_count)
+        assert refused.value.code == "PRECONDITION_FAILED"
+    assert bodies(broker) == []
+    assert producer.commit_stages(BATCH, [("s", 1)], record=RECORD, row_count=1) == (False, False)
+    assert producer.commit_stages(BATCH, [], record=RECORD, row_count=1) == (True, True)
+    assert bodies(broker) == [b"1"]
+
+
+@with_stages
 def test_a_commit_is_compared_with_the_one_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
-    assert producer.commit_stages(BATCH, [], record=RECORD) == (False, False)
+    producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
+    assert producer.commit_stages(BATCH, [("s", 1)], record=RECORD) == (False, False)
     assert producer.commit_stages(BATCH, [], record=RECORD) == (True, True)
     with pytest.raises(TransactionTaken, match="it was planned again, and the rows differ"):
         producer.commit_stages(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))

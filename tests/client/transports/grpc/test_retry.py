@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable
+from rmqpull_client.transports.away import AnsweredServers
 from rmqpull_client.transports.grpc import retry
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.grpc.endpoints import Endpoints
+from rmqpull_client.transports.grpc.failures import FailedAttempts
 from rmqpull_client.transports.grpc.retry import Cancellation, Cancelled
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -159,3 +162,23 @@ def test_a_cancelled_request_is_not_retried() -> None:
     cancellation.cancel()
     with closing(channel), pytest.raises(Cancelled):
         response()
+
+
+def test_a_server_that_has_answered_before_is_waited_for_longer(
+    clock: Clock, unavailable: BrokerChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = replace(unavailable.connection, server_away_timeout_ms=60_000)
+    known = AnsweredServers()
+    monkeypatch.setattr(FailedAttempts.__init__, "__defaults__", (known,))
+    with pytest.raises(
+        BrokerUnavailable, match=r"within 1000 ms .*\(option endpoints\)\. No server has answered there"
+    ):
+        by_call(BrokerChannel(away))
+    assert clock.monotonic() <= 1.0
+    known.add(NOBODY)
+    begun_s = clock.monotonic()
+    with pytest.raises(BrokerUnavailable, match=r"within 60000 ms .*running\. Raise option serverAwayTimeoutMs"):
+        by_call(BrokerChannel(away))
+    assert 58 < clock.monotonic() - begun_s <= 60
+    with pytest.raises(BrokerUnavailable, match="in 3 tries"):
+        by_call(BrokerChannel(replace(away, request_retries=2)))

@@ -138,13 +138,18 @@ def test_a_failed_handshake_is_an_error_at_once(
         assert proxy.seen == []
 
 
-def test_no_tls_at_a_server_with_tls_ends_with_the_request_timeout(
-    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
+@pytest.mark.parametrize("has_answered_over_tls", [False, True])
+def test_no_tls_at_a_server_with_tls_is_not_retried_until_the_request_timeout(
+    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open, has_answered_over_tls: bool
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
-    error = refusal(Connection(proxy.endpoints, SHORT_MS, credentials=CREDENTIALS), opened)
-    assert isinstance(error, BrokerUnavailable)
-    assert str(error).endswith("If the server requires TLS, enable it (option tlsEnabled).")
+    if has_answered_over_tls:
+        secured = Connection(proxy.endpoints, LONG_MS, credentials=CREDENTIALS, tls=Tls(str(authority.ca_file)))
+        assert len(bodies(opened(secured))) == 3
+    error = refusal(Connection(proxy.endpoints, LONG_MS, credentials=CREDENTIALS), opened)
+    assert isinstance(error, HandshakeFailed)
+    assert f"The server at {proxy.endpoints} closed the connection 4 times in a row without an answer" in str(error)
+    assert "Does it require TLS? Then set option tlsEnabled to true." in str(error)
 
 
 def test_after_a_failed_handshake_the_certificate_files_are_read_again(

@@ -60,6 +60,21 @@ def test_a_time_finds_the_first_message_at_or_after_it(version: int) -> None:
         assert client.find_offsets_at({}) == {}
 
 
+def test_the_reader_s_own_group_looks_at_messages() -> None:
+    """Another one may have no right to pull them: access lists of 4.x name each group."""
+    script = TimeScript([1, 2, 3], 407)
+    groups: set[str] = set()
+
+    def look(request: RemotingCommand, number: int) -> Reaction | None:
+        groups.add(request.fields["consumerGroup"])
+        return script.look(request, number)
+
+    script.queues.disturb = look
+    with serve_queues(script.queues) as (client, _):
+        assert client.find_offsets_at({QUEUE: 2}, "readers") == {QUEUE: 1}
+    assert groups == {"readers"}
+
+
 def test_a_slave_that_lags_does_not_move_bounds() -> None:
     with serve_queues(QueueScript(10, 100), slave=QueueScript(40, 70)) as (client, [master, _]):
         assert client.query_bounds(["orders"])["orders"].queues == {QUEUE: Bounds(10, 100)}

@@ -66,7 +66,7 @@ def test_a_row_has_all_fields_of_its_message() -> None:
         "body": b"\x00\xff",
         "properties": [("colour", "ü")],
         "bornTimestamp": milliseconds(1_700_000_000_123),
-        "bornHost": "10.1.2.3",
+        "bornHost": "10.1.2.3:5555",
         "storeTimestamp": milliseconds(1_700_000_000_456),
         "storeHost": "127.0.0.1:10911",
         "reconsumeTimes": 2,
@@ -137,28 +137,29 @@ def test_keys_are_separated_by_blanks() -> None:
 
 
 HOST_COLUMNS = [
-    (("10.1.2.3", 5555), "10.1.2.3"),
-    (("2001:db8::1", 5555), "2001:db8:0:0:0:0:0:1"),
-    (("::ffff:10.0.0.1", 5555), "10.0.0.1"),
+    (("10.1.2.3", 5555), "10.1.2.3:5555"),
+    (("2001:db8::1", 5555), "2001:db8:0:0:0:0:0:1:5555"),
+    (("::ffff:10.0.0.1", 5555), "10.0.0.1:5555"),
 ]
 
 
 @pytest.mark.parametrize(("host", "expected"), HOST_COLUMNS)
 def test_hosts_as_java_writes_them(host: tuple[str, int], expected: str) -> None:
-    """Rules 5.12.1: the born host has no port."""
     records = [StoredRecord(born_host=host), StoredRecord(store_host=host), StoredRecord()]
-    assert read("bornHost", *records) == [expected, "10.1.2.3", "10.1.2.3"]
-    assert read("storeHost", *records) == ["127.0.0.1:10911", f"{expected}:5555", "127.0.0.1:10911"]
+    assert read("bornHost", *records) == [expected, "10.1.2.3:5555", "10.1.2.3:5555"]
+    assert read("storeHost", *records) == ["127.0.0.1:10911", expected, "127.0.0.1:10911"]
 
 
 def test_many_hosts() -> None:
     records = [StoredRecord(born_host=(f"10.0.0.{number % 5}", number)) for number in range(20)]
-    assert read("bornHost", *records) == [f"10.0.0.{number % 5}" for number in range(20)]
+    assert read("bornHost", *records) == [f"10.0.0.{number % 5}:{number}" for number in range(20)]
 
 
-def test_a_born_host_that_the_producer_named() -> None:
-    found = read_property("bornHost", None, "laptop", " ", name="__BORNHOST")
-    assert found == ["10.1.2.3", "laptop", "10.1.2.3"]
+def test_what_a_proxy_s_client_named_is_a_property_and_not_the_born_host() -> None:
+    """As in Java's clients: the record has the address of the connection."""
+    assert read_property("bornHost", None, "laptop", name="__BORNHOST") == ["10.1.2.3:5555"] * 2
+    found = read_property("systemProperties", "laptop", name="__BORNHOST")
+    assert found == [[("__BORNHOST", "laptop")]]
 
 
 def test_delivery_times() -> None:

@@ -34,9 +34,9 @@ def _text(value: bool | int | str) -> str:
 
 
 async def get_clock(service: Service, request: rpc.GetClockRequest, caller: Caller) -> rpc.GetClockResponse:
-    """GetClock: returns the broker's time, which it stamps on messages, and whether the clock is a manual one."""
-    mover = service.clock_mover
-    return rpc.GetClockResponse(status=OK, now_ms=mover.now_ms(), is_manual=mover.is_manual)
+    """GetClock: returns the broker's time, the newest store time, and whether the clock is a manual one."""
+    mover, newest_ms = service.clock_mover, service.state.find_newest_message_ms()
+    return rpc.GetClockResponse(status=OK, now_ms=mover.now_ms(), is_manual=mover.is_manual, newest_store_ms=newest_ms)
 
 
 async def advance_clock(service: Service, request: rpc.AdvanceClockRequest, caller: Caller) -> rpc.AdvanceClockResponse:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.shares import find_holder
+from rmqpull_broker.core.steps import sort_in_steps
 from rmqpull_broker.server.handlers.admin.codec import clients_to
+from rmqpull_broker.server.runtime.long_response import respond
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, column_queue_to
 from rmqpull_broker.server.wire.status import OK
@@ -20,18 +25,21 @@ async def list_clients(service: Service, request: rpc.ListClientsRequest, caller
 
 async def list_locks(service: Service, request: rpc.ListLocksRequest, caller: Caller) -> rpc.ListLocksResponse:
     """ListLocks: returns the queue locks that have not expired, by group and queue (rules 3.8)."""
-    locks, now_ms = service.clients.locks, service.clock_ms()
-    listed = [
-        rpc.QueueLock(
-            group=group,
-            queue=column_queue_to(queue),
-            client_id=lock.client_id,
-            last_update_timestamp_ms=lock.last_update_ms,
-        )
-        for group in ([request.group] if request.group else locks.groups())
-        for queue, lock in sorted(locks.list_locks(group, now_ms).items())
-    ]
-    return rpc.ListLocksResponse(status=OK, locks=listed)
+    return await respond(service.slices, rpc.ListLocksResponse(status=OK), _list_locks(service, request.group))
+
+
+def _list_locks(service: Service, group_name: str) -> Iterator[rpc.ListLocksResponse | None]:
+    locks, now_ms = service.clients.locks, service.steady_ms()
+    for group in [group_name] if group_name else locks.groups():
+        listed = locks.list_locks(group, now_ms)
+        for queue in (yield from sort_in_steps(listed)):
+            lock = rpc.QueueLock(
+                group=group,
+                queue=column_queue_to(queue),
+                client_id=listed[queue].client_id,
+                last_update_timestamp_ms=listed[queue].last_update_ms,
+            )
+            yield rpc.ListLocksResponse(locks=[lock])
 
 
 async def lock_queues(service: Service, request: rpc.LockQueuesRequest, caller: Caller) -> rpc.LockQueuesResponse:
@@ -42,7 +50,9 @@ async def lock_queues(service: Service, request: rpc.LockQueuesRequest, caller: 
     if not request.group or not request.client_id:
         raise BadRequest("a lock needs a group and a client id")
     queues = [column_queue_from(queue) for queue in request.queues]
-    locked = service.clients.locks.lock_batch(request.group, request.client_id, queues, service.clock_ms())
+    locked = service.clients.locks.lock_batch(
+        request.group, request.client_id, queues, service.steady_ms(), find_holder(caller.address)
+    )
     return rpc.LockQueuesResponse(status=OK, locked=map(column_queue_to, sorted(locked)))
 
 

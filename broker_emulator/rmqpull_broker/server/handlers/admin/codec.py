@@ -11,6 +11,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.wire.codec import column_queue_to, retry_policy_to
+from rmqpull_broker.server.wire.status import CODE_NAMES
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _INT64_MAX = (1 << 63) - 1
@@ -85,6 +86,7 @@ def in_flight_to(listed: ListedMessage) -> rpc.InFlightMessage:
 def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
     """Converts a fault rule, with the number of its faults so far."""
     rule = report.rule
+    code_name = rule.code if rule.action is FaultAction.FAIL else None
     return rpc.FaultRule(
         id=report.rule_id,
         rpc=rule.rpc,
@@ -96,7 +98,8 @@ def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
         action=rule.action.name,
         after=rule.after,
         times=rule.times,
-        code=rule.code if rule.action is FaultAction.FAIL else None,
+        code=code_name if code_name in CODE_NAMES else None,
+        code_name=code_name,
         message=rule.message,
         delay_ms=rule.delay_ms,
         struck=report.injected,

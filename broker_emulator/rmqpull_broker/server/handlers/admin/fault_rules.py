@@ -6,7 +6,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.server.handlers.admin.codec import fault_rule_to
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.status import OK
+from rmqpull_broker.server.wire.status import OK, find_code_name
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
@@ -24,7 +24,6 @@ async def put_fault_rule(
 def _rule_from(rule: rpc.FaultRule) -> FaultRule:
     if rule.action not in _ACTIONS:
         raise BadRequest("a fault rule needs an action: FAIL, DELAY, DROP, HOLD or DISCONNECT")
-    code = rule.code or v2.Code.INTERNAL_SERVER_ERROR
     return FaultRule(
         rpc=rule.rpc or "*",
         action=_ACTIONS[rule.action],
@@ -33,7 +32,7 @@ def _rule_from(rule: rpc.FaultRule) -> FaultRule:
         broker_name=rule.broker_name or None,
         queue_id=rule.queue_id if rule.HasField("queue_id") else None,
         client_id=rule.client_id or None,
-        code=v2.Code.Name(code) if code in v2.Code.values() else str(code),
+        code=rule.code_name or find_code_name(rule.code or v2.Code.INTERNAL_SERVER_ERROR),
         message=rule.message,
         delay_ms=rule.delay_ms,
         after=rule.after,

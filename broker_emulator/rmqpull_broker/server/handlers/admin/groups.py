@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rmqpull_broker.core.admin import groups
@@ -12,7 +13,9 @@ from rmqpull_broker.core.popping.in_flight import LISTED_MAX, InFlightQuery
 from rmqpull_broker.core.popping.in_flight import list_in_flight as list_messages
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.steps import sort_in_steps
 from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, in_flight_to, progress_to
+from rmqpull_broker.server.runtime.long_response import respond
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import retry_policy_from
 from rmqpull_broker.server.wire.status import OK
@@ -36,6 +39,7 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
     given = {name: getattr(request, name) for name in _FIELDS if request.HasField(name)}
     if request.HasField("retry_policy"):
         given["retry_policy"] = retry_policy_from(request.retry_policy)
+    refusal = service.access.find_refusal("PutGroup", caller.address, f"group {request.name}")
 
     def put(draft: Draft) -> tuple[GroupConfig, bool]:
         existing = draft.require_group(request.name) if request.mode == rpc.UPDATE else draft.find_group(request.name)
@@ -43,7 +47,7 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
         group = replace(kept or GroupConfig(request.name), **given)
         if request.mode == rpc.CREATE and existing not in (None, group):
             raise BadRequest(f"group {request.name} exists with another configuration; update it, or ask for the same")
-        groups.put_group(draft, group)
+        groups.put_group(draft, group, refusal)
         return group, existing is None
 
     group, created = await service.group_commit.execute(put)
@@ -52,20 +56,26 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
 
 async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: Caller) -> rpc.ListGroupsResponse:
     """ListGroups: returns all groups by name, also those created on first use, with their clients and lag."""
+    return await respond(service.slices, rpc.ListGroupsResponse(status=OK), _list_groups(service))
+
+
+def _list_groups(service: Service) -> Iterator[rpc.ListGroupsResponse | None]:
     lags, in_flight = Counter[str](), Counter[str]()
     for progress in read_group_progress(service.state, (), ()):
-        lags[progress.group] += progress.lag
-        in_flight[progress.group] += progress.in_flight
-    summaries = [
-        rpc.GroupSummary(
-            group=group_to(service.state.groups[name]),
-            client_count=len({channel.client_id for channel in service.clients.consumers.members(name)}),
-            lag=lags[name],
-            in_flight=in_flight[name],
-        )
-        for name in sorted(service.state.groups)
-    ]
-    return rpc.ListGroupsResponse(status=OK, groups=summaries)
+        if progress is not None:
+            lags[progress.group] += progress.lag
+            in_flight[progress.group] += progress.in_flight
+        yield None
+    for name in (yield from sort_in_steps(service.state.groups)):
+        group = service.state.find_group(name)
+        if group is not None:  # it may have been deleted since
+            summary = rpc.GroupSummary(
+                group=group_to(group),
+                client_count=len({channel.client_id for channel in service.clients.consumers.members(name)}),
+                lag=lags[name],
+                in_flight=in_flight[name],
+            )
+            yield rpc.ListGroupsResponse(groups=[summary])
 
 
 async def describe_group(
@@ -76,15 +86,16 @@ async def describe_group(
     The progress has all queues of each topic on which the group has an offset.
     """
     group = service.state.require_group(request.name)
-    progress = read_group_progress(service.state, (group.name,), ())
     info = service.clients.consumers.find_consumer_group(group.name)
-    return rpc.DescribeGroupResponse(
+    head = rpc.DescribeGroupResponse(
         status=OK,
         group=group_to(group),
         message_model="" if info is None else info.message_model.value,
         clients=clients_to(service.clients, group.name),
-        progress=map(progress_to, progress),
     )
+    progress = read_group_progress(service.state, (group.name,), ())
+    parts = (each and rpc.DescribeGroupResponse(progress=[progress_to(each)]) for each in progress)
+    return await respond(service.slices, head, parts)
 
 
 async def delete_group(service: Service, request: rpc.DeleteGroupRequest, caller: Caller) -> rpc.DeleteGroupResponse:
@@ -103,7 +114,8 @@ async def query_lag(service: Service, request: rpc.QueryLagRequest, caller: Call
     for name in request.topics:
         service.state.require_topic(name)
     progress = read_group_progress(service.state, set(request.groups), set(request.topics))
-    return rpc.QueryLagResponse(status=OK, progress=map(progress_to, progress))
+    parts = (each and rpc.QueryLagResponse(progress=[progress_to(each)]) for each in progress)
+    return await respond(service.slices, rpc.QueryLagResponse(status=OK), parts)
 
 
 async def list_in_flight(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rmqpull_broker.core.admin import topics
@@ -10,6 +11,7 @@ from rmqpull_broker.core.pulling.bounds import read_store_time_ms
 from rmqpull_broker.core.pulling.consumer_offsets import list_groups_on
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import topic_to, topic_type_from
+from rmqpull_broker.server.runtime.long_response import respond
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
@@ -24,6 +26,7 @@ async def put_topic(service: Service, request: rpc.PutTopicRequest, caller: Call
     A field that the request leaves out keeps its value; a new topic gets the default.
     """
     creation_id = service.make_creation_id()
+    refusal = service.access.find_refusal("PutTopic", caller.address, f"topic {request.name}")
 
     def put(draft: Draft) -> tuple[TopicConfig, bool]:
         existing = draft.require_topic(request.name) if request.mode == rpc.UPDATE else draft.find_topic(request.name)
@@ -31,7 +34,7 @@ async def put_topic(service: Service, request: rpc.PutTopicRequest, caller: Call
         if request.mode == rpc.CREATE:
             topics.create_topic(draft, topic)
             return existing or topic, existing is None
-        return topics.put_topic(draft, topic), existing is None
+        return topics.put_topic(draft, topic, refusal), existing is None
 
     topic, created = await service.group_commit.execute(put)
     return rpc.PutTopicResponse(status=OK, topic=topic_to(topic, is_system=False), created=created)
@@ -60,7 +63,8 @@ async def list_topics(service: Service, request: rpc.ListTopicsRequest, caller: 
     """
     system = service.state.system_topics if request.with_system_topics else {}
     listed = {**system, **service.state.topics}
-    return rpc.ListTopicsResponse(status=OK, topics=[_summary(service, listed[name]) for name in sorted(listed)])
+    parts = (rpc.ListTopicsResponse(topics=[_summary(service, listed[name])]) for name in sorted(listed))
+    return await respond(service.slices, rpc.ListTopicsResponse(status=OK), parts)
 
 
 def _summary(service: Service, topic: TopicConfig) -> rpc.TopicSummary:
@@ -78,12 +82,15 @@ async def describe_topic(
     state = service.state
     topic = state.require_topic(request.name)
     queues = state.queues(topic, max(topic.read_queue_nums, topic.write_queue_nums))
-    return rpc.DescribeTopicResponse(
-        status=OK,
-        topic=topic_to(topic, is_system=topic.name in state.system_topics),
-        queues=[_queue_to(service, topic, queue) for queue in queues],
-        groups=list_groups_on(state, topic.name),
-    )
+    head = rpc.DescribeTopicResponse(status=OK, topic=topic_to(topic, is_system=topic.name in state.system_topics))
+
+    def list_parts() -> Iterator[rpc.DescribeTopicResponse | None]:
+        for queue in queues:
+            yield rpc.DescribeTopicResponse(queues=[_queue_to(service, topic, queue)])
+        for name in (yield from list_groups_on(state, topic.name)):
+            yield rpc.DescribeTopicResponse(groups=[name])
+
+    return await respond(service.slices, head, list_parts())
 
 
 def _queue_to(service: Service, topic: TopicConfig, queue: MessageQueue) -> rpc.TopicQueue:

@@ -23,7 +23,7 @@ async def publish_columns(
     if request.default_topic:
         queue_nums = request.default_topic_queue_nums or DEFAULT_TOPIC_QUEUE_NUMS
         creation = AutoCreation(request.default_topic, queue_nums)
-    published = published_from(request, caller.host, creation)
+    published = published_from(request, caller.address, creation)
     parts = await service.group_commit.execute(
         lambda draft: service.sender.publish(draft, published, service.clock_ms()), len(request.arrow_ipc)
     )

@@ -65,7 +65,7 @@ def _pulls_from(request: rpc.PullColumnsRequest, caller: Caller) -> _Pulls:
         of_queues[0].queue,
         subscription=request.filter_expression.expression,
         expression_type=expression_type_from(request.filter_expression),
-        remote_address=caller.host,
+        remote_address=caller.address,
         channel_id=caller.client_id,
         is_strict=True,
     )

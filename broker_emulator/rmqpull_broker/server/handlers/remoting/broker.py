@@ -9,6 +9,8 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.properties import change_properties, format_properties
 from rmqpull_broker.core.pulling.bounds import find_store_time_ms
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.steps import Steps
+from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, Snapshot, Stat
 from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, read_property_lines, write_property_lines
@@ -16,6 +18,7 @@ from rmqpull_proto.remoting.admin_headers import ViewBrokerStatsDataRequestHeade
 from rmqpull_proto.remoting.codes import VERSION, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.json_dialect import write_json
+from rmqpull_proto.remoting.json_parts import Parts
 
 NEVER_CHANGED = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 """Properties that Apache's broker does not change either (``configBlackList``)."""
@@ -54,9 +57,14 @@ def change(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     return call.respond()
 
 
-def get_runtime_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def get_runtime_info(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_BROKER_RUNTIME_INFO, with Apache's names."""
-    broker, now_ms = service.service, service.service.clock_ms()
+    return answer(service, call, _write_runtime_info(service, call))
+
+
+def _write_runtime_info(service: RemotingService, call: RemotingCall) -> Parts:
+    earliest_ms = yield from _find_earliest_ms(service.service.state, call.site.broker_name)
+    broker, now_ms = service.service, service.service.steady_ms()
     put = broker.stats.find(call.site.broker_name, BROKER_PUT_NUMS) or Stat()
     got = broker.stats.find(call.site.broker_name, BROKER_GET_NUMS) or Stat()
     table = {
@@ -73,19 +81,24 @@ def get_runtime_info(service: RemotingService, call: RemotingCall) -> RemotingCo
         **_describe_day("msgPutTotal", put, now_ms),
         **_describe_day("msgGetTotal", got, now_ms),
         "putMessageTimesTotal": str(put.total),
-        "earliestMessageTimeStamp": str(_find_earliest_ms(broker.state, call.site.broker_name)),
+        "earliestMessageTimeStamp": str(earliest_ms),
         "startAcceptSendRequestTimeStamp": str(service.properties.start_accept_send_request_time_stamp),
         **_IDLE,
     }
-    return call.respond(body=write_json({"table": table}))
+    yield write_json({"table": table})
 
 
-def _find_earliest_ms(state: BrokerState, broker_name: str) -> int:
+def _find_earliest_ms(state: BrokerState, broker_name: str) -> Steps[int]:
     """Returns when the oldest message of a broker was stored, without those of the system; -1 if there is none."""
-    topics = state.topics.values()
-    queues = (MessageQueue(topic.name, broker_name, id_) for topic in topics for id_ in range(topic.write_queue_nums))
-    times = (find_store_time_ms(state, queue, state.bounds(queue).min_offset) for queue in queues)
-    return min((time_ms for time_ms in times if time_ms is not None), default=-1)
+    earliest_ms: int | None = None
+    for topic in list(state.topics.values()):
+        for id_ in range(topic.write_queue_nums):
+            queue = MessageQueue(topic.name, broker_name, id_)
+            time_ms = find_store_time_ms(state, queue, state.bounds(queue).min_offset)
+            if time_ms is not None and (earliest_ms is None or time_ms < earliest_ms):
+                earliest_ms = time_ms
+        yield
+    return -1 if earliest_ms is None else earliest_ms
 
 
 def _format_runtime(passed_ms: int) -> str:
@@ -133,7 +146,7 @@ _IDLE = {
 
 def get_stats(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """VIEW_BROKER_STATS_DATA: one stat by minute, hour and day."""
-    header, now_ms = call.read_header(ViewBrokerStatsDataRequestHeader), service.service.clock_ms()
+    header, now_ms = call.read_header(ViewBrokerStatsDataRequestHeader), service.service.steady_ms()
     key = "" if header.stats_key == service.properties.broker_cluster_name else header.stats_key
     stat = service.service.stats.find(call.site.broker_name, header.stats_name, key)
     if stat is None:

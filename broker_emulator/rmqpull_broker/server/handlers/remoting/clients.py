@@ -19,9 +19,12 @@ from rmqpull_broker.core.clients.members import (
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData, check_client_config, make_subscription_data
 from rmqpull_broker.core.errors import BadRequest, IllegalFilterExpression
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.facts import RequestModeSet
+from rmqpull_broker.core.steps import walk
+from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
-from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, SUBSCRIPTIONS_MAX
+from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_proto.remoting.client_bodies import (
     GroupMembership,
     HeartbeatData,
@@ -33,6 +36,7 @@ from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
+from rmqpull_proto.remoting.json_parts import Parts
 from rmqpull_proto.remoting.pop_bodies import RequestMode, decode_request_mode, encode_request_modes
 from rmqpull_proto.remoting.queue_bodies import LockRequest, decode_assignment_query, encode_assignments, encode_locked
 
@@ -55,8 +59,8 @@ def _check_size(data: HeartbeatData) -> None:
     if groups > HEARTBEAT_GROUPS_MAX:
         raise BadRequest(f"a heartbeat with {groups} groups is above the max {HEARTBEAT_GROUPS_MAX}")
     topics = sum(len(consumer.subscriptions) for consumer in data.consumers)
-    if topics > SUBSCRIPTIONS_MAX:
-        raise BadRequest(f"a heartbeat with {topics} topics is above the max {SUBSCRIPTIONS_MAX}")
+    if topics > HEARTBEAT_TOPICS_MAX:
+        raise BadRequest(f"a heartbeat with {topics} topics is above the max {HEARTBEAT_TOPICS_MAX}")
 
 
 def _heartbeat_from(service: RemotingService, call: RemotingCall, data: HeartbeatData) -> Heartbeat:
@@ -139,11 +143,19 @@ async def set_request_mode(service: RemotingService, call: RemotingCall) -> Remo
     return call.respond()
 
 
-def list_request_modes(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def list_request_modes(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_MESSAGE_REQUEST_MODE: what was set, by topic and group."""
-    modes = service.service.state.request_modes.values()
-    body = encode_request_modes(RequestMode(one.topic, one.group, one.mode, one.pop_share_queue_num) for one in modes)
-    return call.respond(body=body)
+    return answer(service, call, _write_request_modes(service))
+
+
+def _write_request_modes(service: RemotingService) -> Parts:
+    modes: dict[str, list[RequestMode]] = {}
+    for piece in walk(service.service.state.request_modes.values()):
+        for one in piece:
+            mode = RequestMode(one.topic, one.group, one.mode, one.pop_share_queue_num)
+            modes.setdefault(one.topic, []).append(mode)
+        yield None
+    yield from encode_request_modes(modes)
 
 
 def check_config(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -158,8 +170,10 @@ def check_config(service: RemotingService, call: RemotingCall) -> RemotingComman
 def lock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """LOCK_BATCH_MQ: locks or renews what the client may have, and says what that is."""
     request = LockRequest.decode(call.command.body)
-    queues, now_ms = [MessageQueue(*queue) for queue in request.queues], service.service.clock_ms()
-    locked = service.service.clients.locks.lock_batch(request.group or "", request.client_id, queues, now_ms)
+    queues, now_ms = [MessageQueue(*queue) for queue in request.queues], service.service.steady_ms()
+    locked = service.service.clients.locks.lock_batch(
+        request.group or "", request.client_id, queues, now_ms, find_holder(call.peer.remote_address)
+    )
     return call.respond(body=encode_locked(sorted(locked)))
 
 

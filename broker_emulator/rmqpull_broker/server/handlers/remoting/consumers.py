@@ -16,6 +16,7 @@ from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.peers import Peer, make_request
+from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stream_members import AskMember, print_thread_stack, verify_message
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
@@ -28,6 +29,7 @@ from rmqpull_proto.remoting.consumer_headers import (
     QueryCorrectionOffsetRequestHeader,
 )
 from rmqpull_proto.remoting.headers import ConsumerSendMsgBackRequestHeader, ResetOffsetRequestHeader
+from rmqpull_proto.remoting.json_parts import Parts
 from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
 from rmqpull_proto.remoting.queue_bodies import (
     QueueOfBroker,
@@ -148,14 +150,18 @@ async def clone_group_offset(service: RemotingService, call: RemotingCall) -> Re
     return call.respond()
 
 
-def query_correction_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def query_correction_offset(service: RemotingService, call: RemotingCall) -> Answer:
     """QUERY_CORRECTION_OFFSET. Groups to filter are left out. Apache's broker also deletes their offsets."""
     header = call.read_header(QueryCorrectionOffsetRequestHeader)
     ignored = frozenset(filter(None, (header.filter_groups or "").split(",")))
-    broker_name, compared = call.site.broker_name, header.compare_group
-    return call.respond(
-        body=encode_corrections(find_corrections(service.service.state, header.topic, broker_name, compared, ignored))
+    corrections = find_corrections(
+        service.service.state, header.topic, call.site.broker_name, header.compare_group, ignored
     )
+
+    def write() -> Parts:
+        yield encode_corrections((yield from corrections))
+
+    return answer(service, call, write())
 
 
 # --- requests to one consumer -----------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.handlers.remoting.admin_codec import find_refusal
+from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.admin_bodies import GroupSettings, read_settings, write_settings_table
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -19,20 +21,21 @@ from rmqpull_proto.remoting.json_dialect import write_json
 
 async def put_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
-    await _put_all(service, read_settings(call.command.body, GroupSettings))
+    await _put_all(service, call, read_settings(call.command.body, GroupSettings))
     return call.respond()
 
 
 async def put_groups(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none."""
-    await _put_all(service, read_settings(call.command.body, GroupSettings, "groupConfigList"))
+    await _put_all(service, call, read_settings(call.command.body, GroupSettings, "groupConfigList"))
     return call.respond()
 
 
-async def _put_all(service: RemotingService, listed: Sequence[GroupSettings]) -> None:
+async def _put_all(service: RemotingService, call: RemotingCall, listed: Sequence[GroupSettings]) -> None:
     def put(draft: Draft) -> None:
         for settings in listed:
-            groups.put_group(draft, _make_group(settings))
+            refusal = find_refusal(service, call, f"group {settings.group_name}")
+            groups.put_group(draft, _make_group(settings), refusal)
 
     await service.service.group_commit.execute(put)
 
@@ -47,6 +50,7 @@ def _make_group(settings: GroupSettings) -> GroupConfig:
         settings.retry_max_times,
         settings.notify_consumer_ids_changed_enable,
         read_retry_policy(settings.group_retry_policy),
+        settings.group_sys_flag,
     )
 
 
@@ -88,6 +92,7 @@ def describe_group(group: GroupConfig) -> GroupSettings:
         retry_queue_nums=group.retry_queue_nums,
         retry_max_times=group.retry_max_times,
         notify_consumer_ids_changed_enable=group.notify_consumer_ids_changed_enable,
+        group_sys_flag=group.group_sys_flag,
         group_retry_policy=write_retry_policy(group.retry_policy),
     )
 
@@ -102,10 +107,10 @@ async def delete_group(service: RemotingService, call: RemotingCall) -> Remoting
     return call.respond()
 
 
-def list_group_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def list_group_settings(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-    settings = {name: describe_group(group) for name, group in service.service.state.groups.items()}
-    return call.respond(body=write_settings_table("subscriptionGroupTable", settings, forbiddenTable={}))
+    settings = ((group.name, describe_group(group)) for group in list(service.service.state.groups.values()))
+    return answer(service, call, write_settings_table("subscriptionGroupTable", settings, forbiddenTable={}))
 
 
 async def get_group_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqpull_broker.core.errors import Forbidden
+from rmqpull_broker.server.handlers.remoting.admin_codec import find_refusal
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.admin_bodies import read_property_lines, write_property_lines
 from rmqpull_proto.remoting.admin_headers import (
@@ -97,6 +98,10 @@ def refuse_broker(service: RemotingService, call: RemotingCall) -> RemotingComma
 def put_value(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """PUT_KV_CONFIG."""
     header = call.read_header(KvConfigRequestHeader)
+    existing = service.name_server.find(header.namespace, header.key)
+    refusal = find_refusal(service, call, f"value {header.key} of namespace {header.namespace}")
+    if existing not in (None, header.value) and refusal is not None:
+        raise refusal
     service.name_server.put(header.namespace, header.key, header.value)
     return call.respond()
 

@@ -17,6 +17,7 @@ from rmqpull_broker.core.popping.order import find_block_end_ms
 from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE
 from rmqpull_broker.core.popping.request import ALL_QUEUES, InitMode, PopRequest, PopResult
 from rmqpull_broker.core.pulling.answers import PullStatus
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.server.handlers.remoting.pop_codec import describe_part, encode_messages
@@ -43,10 +44,20 @@ from rmqpull_proto.remoting.pop_infos import (
 
 _RETRY_FIRST_OF, _PERCENT = 5, 100
 _FOUND, _NOT_FOUND = "FOUND", "NO_MESSAGE_IN_QUEUE"
+_TIME_MAX = (1 << 63) - 1
 _NO_POP = PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
 
 
 # --- pops -------------------------------------------------------------------------------------------------------------
+
+
+def _find_invisible_ms(header: PopMessageRequestHeader, now_ms: int) -> int:
+    """Returns the invisible time of a pop, in milliseconds.
+
+    One that ends after the last time of Java has ended: Apache's broker adds it to the time of the pop, and the sum is
+    negative.
+    """
+    return header.invisible_time if now_ms + header.invisible_time <= _TIME_MAX else 0
 
 
 async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -65,7 +76,7 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
         call.site.broker_name,
         max(header.queue_id, ALL_QUEUES),
         header.max_msg_nums,
-        header.invisible_time,
+        _find_invisible_ms(header, service.service.clock_ms()),
         verdict,
         header.order or False,
         header.attempt_id or "",
@@ -76,9 +87,11 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
         poll_ms = max(0, born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms())
     try:
         with call.peer.ending_with_connection():
-            result = await broker.popping.pop(request, poll_ms)
+            result = await broker.popping.pop(request, poll_ms, holder=find_holder(call.peer.remote_address))
     except TooManyRequests:
         code, result = ResponseCode.POLLING_FULL, NOTHING
+    if not call.peer.is_open:
+        broker.popping.release_all(header.consumer_group, result)
     return _respond(service, call, header, result, code)
 
 

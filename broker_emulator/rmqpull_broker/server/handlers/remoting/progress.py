@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.bounds import find_store_time_ms
 from rmqpull_broker.core.pulling.consumer_offsets import (
     list_groups_on,
+    list_topics_by_group,
     list_topics_of,
     read_queue_progress,
 )
 from rmqpull_broker.core.state.names import name_pop_retry_topic
+from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.handlers.remoting.admin_codec import describe_subscription, require_topic
+from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stats import GROUP_GET_NUMS
-from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, QueueEntry, write_consume_stats_list, write_queue_table
+from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, write_queue_entry
 from rmqpull_proto.remoting.admin_headers import (
     GetConsumeStatsInBrokerRequestHeader,
     GetConsumeStatsRequestHeader,
@@ -25,38 +31,51 @@ from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import GetSubscriptionGroupConfigRequestHeader, TopicRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
+from rmqpull_proto.remoting.json_parts import Entries, Parts, join_entries, write_entry, write_list, write_table
 from rmqpull_proto.remoting.routes import TopicList
 
 
-def get_consume_stats(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def get_consume_stats(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_CONSUME_STATS: the progress of a group on the topics that it consumes, or on those of the request."""
     header = call.read_header(GetConsumeStatsRequestHeader)
-    group, named = header.consumer_group, [name for name in (header.topic_list or "").split(";") if name.strip()]
-    names = named or _list_consumed(service, group, header.topic or "")
-    topics = [topic for topic in map(service.service.state.find_topic, names) if topic is not None]
-    tps = sum(_count_per_second(service, call, group, topic.name) for topic in topics)
-    queues = (queue for topic in topics for queue in _list_queues(call, topic.name, topic.read_queue_nums))
-    entries = _describe_progress(service, group, queues)
-    return call.respond(body=write_queue_table("offsetTable", entries, {"consumeTps": tps}))
+    named = [name for name in (header.topic_list or "").split(";") if name.strip()]
+    return answer(service, call, _write_consume_stats(service, call, header.consumer_group, named, header.topic or ""))
 
 
-def _list_consumed(service: RemotingService, group: str, topic: str) -> list[str]:
-    """Returns the topics on which a group has offsets, or the one that is asked for.
+def _write_consume_stats(
+    service: RemotingService, call: RemotingCall, group: str, named: Sequence[str], topic_name: str
+) -> Parts:
+    names: Iterable[str] = named
+    if not named:
+        of_group = [topic_name] if topic_name.strip() else (yield from list_topics_of(service.service.state, group))
+        names = filter(_make_choice(service, group), of_group)
+    others = {"consumeTps": 0.0}
+
+    def describe_topics() -> Entries:
+        for topic in map(service.service.state.find_topic, names):
+            yield (None,)
+            if topic is not None:
+                others["consumeTps"] += _count_per_second(service, call, group, topic.name)
+                for told in _describe_progress(service, group, _list_queues(call, topic.name, topic.read_queue_nums)):
+                    yield write_queue_entry(*told)
+
+    yield from write_table("offsetTable", describe_topics(), others)
+
+
+def _make_choice(service: RemotingService, group: str) -> Callable[[str], bool]:
+    """Returns a function that says whether a group consumes a topic on which it has an offset.
 
     A group that subscribes to anything has only its subscriptions, and the retries of messages of these topics that it
     received by pop.
     """
-    topics = [topic] if topic.strip() else list_topics_of(service.service.state, group)
     consumers = service.service.clients.consumers
     info = consumers.find_consumer_group(group)
     if info is None or not info.subscriptions:
-        return topics
+        return lambda name: True
     prefix = name_pop_retry_topic(group, "")
-    return [
-        name
-        for name in topics
-        if any(consumers.find_subscription(group, each) is not None for each in (name, name.removeprefix(prefix)))
-    ]
+    return lambda name: any(
+        consumers.find_subscription(group, each) is not None for each in (name, name.removeprefix(prefix))
+    )
 
 
 def _list_queues(call: RemotingCall, topic: str, count: int) -> list[MessageQueue]:
@@ -64,13 +83,13 @@ def _list_queues(call: RemotingCall, topic: str, count: int) -> list[MessageQueu
 
 
 def _count_per_second(service: RemotingService, call: RemotingCall, group: str, topic: str) -> float:
-    now_ms = service.service.clock_ms()
+    now_ms = service.service.steady_ms()
     return service.service.stats.count_per_second(call.site.broker_name, GROUP_GET_NUMS, f"{topic}@{group}", now_ms)
 
 
 def _describe_progress(
     service: RemotingService, group: str, queues: Iterable[MessageQueue], *, has_pull_offsets: bool = True
-) -> Iterator[QueueEntry]:
+) -> Iterator[tuple[MessageQueue, Mapping[str, int]]]:
     for queue in queues:
         progress = read_queue_progress(service.service.state, group, queue)
         offset = progress.consumer_offset or 0
@@ -80,52 +99,68 @@ def _describe_progress(
             "lastTimestamp": find_store_time_ms(service.service.state, queue, offset - 1) or 0,
             "pullOffset": offset if has_pull_offsets else 0,
         }
-        yield *queue, told
+        yield queue, told
 
 
-def list_consume_stats(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def list_consume_stats(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_BROKER_CONSUME_STATS: the progress of all groups on this broker. It knows no pull offsets."""
     is_order = call.read_header(GetConsumeStatsInBrokerRequestHeader).is_order
+    return answer(service, call, _write_consume_stats_list(service, call, is_order))
+
+
+def _write_consume_stats_list(service: RemotingService, call: RemotingCall, is_order: bool) -> Parts:
     state = service.service.state
-    tables: dict[str, list[bytes]] = {}
-    total = consumed = 0
-    for group in state.groups:
-        tables[group] = []
-        found = (state.find_topic(name) for name in _list_consumed(service, group, ""))
-        for topic in (topic for topic in found if topic is not None and (topic.order or not is_order)):
-            queues = _list_queues(call, topic.name, topic.write_queue_nums)
-            entries = list(_describe_progress(service, group, queues, has_pull_offsets=False))
-            total += sum(told["brokerOffset"] - told["consumerOffset"] for *_, told in entries)
-            consumed += sum(told["consumerOffset"] for *_, told in entries)
-            tps = _count_per_second(service, call, group, topic.name)
-            tables[group].append(write_queue_table("offsetTable", entries, {"consumeTps": tps}))
-    others = {"brokerAddr": call.site.address, "totalDiff": total, "totalInflightDiff": -consumed}
-    return call.respond(body=write_consume_stats_list(tables, others))
+    topics_by_group = yield from list_topics_by_group(state)
+    others: dict[str, Any] = {"brokerAddr": call.site.address, "totalDiff": 0, "totalInflightDiff": 0}
+
+    def write_group(group: str) -> Parts:
+        names = filter(_make_choice(service, group), sorted(topics_by_group.get(group, ())))
+        return join_entries(b"{" + write_json(group) + b":[", map(partial(write_topic, group), names), b"]}")
+
+    def write_topic(group: str, name: str) -> Parts:
+        topic = state.find_topic(name)
+        if topic is None or (is_order and not topic.order):
+            yield None
+            return
+        tps = _count_per_second(service, call, group, topic.name)
+        yield from write_table("offsetTable", write_queues(group, topic), {"consumeTps": tps})
+
+    def write_queues(group: str, topic: TopicConfig) -> Entries:
+        queues = _list_queues(call, topic.name, topic.write_queue_nums)
+        for queue, told in _describe_progress(service, group, queues, has_pull_offsets=False):
+            others["totalDiff"] += told["brokerOffset"] - told["consumerOffset"]
+            others["totalInflightDiff"] -= told["consumerOffset"]
+            yield write_queue_entry(queue, told)
+
+    yield from write_list("consumeStatsList", map(write_group, list(state.groups)), others)
 
 
-def list_consumer_offsets(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def list_consumer_offsets(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_CONSUMER_OFFSET: the consumer offsets of all groups on this broker."""
+    return answer(service, call, _write_consumer_offsets(service, call.site.broker_name))
+
+
+def _write_consumer_offsets(service: RemotingService, broker_name: str) -> Parts:
     offsets: dict[str, dict[str, int]] = {}
     topics: dict[str, set[str]] = {}
-    for (group, queue), offset in service.service.state.consumer_offsets.items():
-        if queue.broker_name == call.site.broker_name:
-            offsets.setdefault(f"{queue.topic}@{group}", {})[str(queue.queue_id)] = offset
-            topics.setdefault(group, set()).add(queue.topic)
-    table = {
-        "dataVersion": DATA_VERSION,
-        "groupTopicMap": {group: sorted(names) for group, names in topics.items()},
-        "offsetTable": offsets,
-    }
-    return call.respond(body=write_json(table))
+    for piece in walk(service.service.state.consumer_offsets.items()):
+        for (group, queue), offset in piece:
+            if queue.broker_name == broker_name:
+                offsets.setdefault(f"{queue.topic}@{group}", {})[str(queue.queue_id)] = offset
+                topics.setdefault(group, set()).add(queue.topic)
+        yield None
+    yield b'{"dataVersion":' + write_json(DATA_VERSION) + b","
+    yield from join_entries(b'"groupTopicMap":{', (write_entry(group, sorted(topics[group])) for group in topics), b"}")
+    yield from join_entries(b',"offsetTable":{', itertools.starmap(write_entry, offsets.items()), b"}}")
 
 
-def query_time_spans(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def query_time_spans(service: RemotingService, call: RemotingCall) -> Answer:
     """QUERY_CONSUME_TIME_SPAN: store times of the first, the last and the consumed message of each queue."""
     header = call.read_header(GroupAndTopicRequestHeader)
     topic = require_topic(service.service.state, header.topic)
     queues = _list_queues(call, topic.name, topic.write_queue_nums)
-    spans = [_describe_span(service, header.group, queue) for queue in queues]
-    return call.respond(body=write_json({"consumeTimeSpanSet": spans}))
+    spans = ((write_json(_describe_span(service, header.group, queue)),) for queue in queues)
+    return answer(service, call, write_list("consumeTimeSpanSet", spans, {}))
 
 
 def _describe_span(service: RemotingService, group: str, queue: MessageQueue) -> dict[str, object]:
@@ -154,20 +189,30 @@ def _or_missing(time_ms: int | None) -> int:
     return -1 if time_ms is None else time_ms
 
 
-def list_groups(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def list_groups(service: RemotingService, call: RemotingCall) -> Answer:
     """QUERY_TOPIC_CONSUME_BY_WHO: the groups that subscribe to a topic, or have offsets on it."""
     topic = call.read_header(TopicRequestHeader).topic
-    consumers = service.service.clients.consumers
-    members = {info.group for info in consumers.list_consumer_groups() if info.subscription(topic) is not None}
-    names = sorted(members | set(list_groups_on(service.service.state, topic)))
-    return call.respond(body=write_json({"groupList": names}))
+    return answer(service, call, _write_groups(service, topic))
 
 
-def list_topics(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def _write_groups(service: RemotingService, topic: str) -> Parts:
+    found = set((yield from list_groups_on(service.service.state, topic)))
+    for piece in walk(service.service.clients.consumers.list_consumer_groups()):
+        found.update(info.group for info in piece if info.subscription(topic) is not None)
+        yield None
+    names = yield from sort_in_steps(found)
+    yield from write_list("groupList", ((write_json(name),) for name in names), {})
+
+
+def list_topics(service: RemotingService, call: RemotingCall) -> Answer:
     """QUERY_TOPICS_BY_CONSUMER: the topics on which a group has offsets."""
     group = call.read_header(GetSubscriptionGroupConfigRequestHeader).group
-    topics = tuple(list_topics_of(service.service.state, group))
-    return call.respond(body=TopicList(topics, call.site.address).encode())
+    return answer(service, call, _write_topics(service, call, group))
+
+
+def _write_topics(service: RemotingService, call: RemotingCall, group: str) -> Parts:
+    topics = yield from list_topics_of(service.service.state, group)
+    yield TopicList(tuple(topics), call.site.address).encode()
 
 
 def get_subscription(service: RemotingService, call: RemotingCall) -> RemotingCommand:

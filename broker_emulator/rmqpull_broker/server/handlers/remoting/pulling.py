@@ -51,10 +51,10 @@ def _pull(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any
     if not changes_nothing:
         return _pull_after_commit(service, call, pull)
     found = _commit_and_read(service, pull, verdict)
-    service.standing_verdicts.keep(_make_key(call), pull, verdict, service.service.clock_ms())
+    service.standing_verdicts.keep(_make_key(call), pull, verdict, service.service.steady_ms())
     if found.may_park and pull.may_park:
         return _park(service, call, pull, found, verdict.message_filter)
-    return _respond(call, found)
+    return _respond(service, call, pull, found)
 
 
 def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
@@ -63,8 +63,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
     This is most of what a broker does that is read from, so it does without the checks.
     """
     broker = service.service
-    now_ms = broker.clock_ms()
-    standing = service.standing_verdicts.find(_make_key(call), now_ms)
+    standing = service.standing_verdicts.find(_make_key(call), broker.steady_ms())
     if standing is None:
         return None
     pull, fields = standing.request, call.command.fields
@@ -79,7 +78,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
     _count(service, pull, found)
     if pull.commits:
         broker.offset_commits.put(pull.group, pull.queue, commit_offset)
-    return _respond(call, found)
+    return _respond(service, call, pull, found)
 
 
 def _make_key(call: RemotingCall) -> tuple[Hashable, ...]:
@@ -93,7 +92,7 @@ async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull:
     found = _commit_and_read(service, pull, verdict)
     if found.may_park and pull.may_park:
         return await _park(service, call, pull, found, verdict.message_filter)
-    return _respond(call, found)
+    return _respond(service, call, pull, found)
 
 
 async def _park(
@@ -112,7 +111,7 @@ async def _park(
     if runs_again:
         verdict = await service.service.execute(partial(_check, service, call, pull))
         found = _read(service, pull, verdict)
-    return _respond(call, found)
+    return _respond(service, call, pull, found)
 
 
 def _read_pull(call: RemotingCall) -> PullRequest:
@@ -176,13 +175,15 @@ def _count(service: RemotingService, pull: PullRequest, found: RecordsPulled) ->
     broker, (topic, broker_name, _) = service.service, pull.queue
     broker.metrics.count_records(topic, found)
     if found.row_count:
-        broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.clock_ms())
+        broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.steady_ms())
 
 
-def _respond(call: RemotingCall, found: RecordsPulled) -> bytes:
+def _respond(service: RemotingService, call: RemotingCall, pull: PullRequest, found: RecordsPulled) -> bytes:
     """Every broker here is a master without slaves, which no response sends to another one (rules 3.2.3, 3.3.2)."""
     status, code, next_offset, bounds, body, *_ = found
-    return encode_pull_response(call.command, PullResponse(code, status.name, next_offset, *bounds, body))
+    group = service.service.state.groups.get(pull.group)
+    flag = 0 if group is None else group.group_sys_flag
+    return encode_pull_response(call.command, PullResponse(code, status.name, next_offset, *bounds, body, flag))
 
 
 HANDLERS: Mapping[int, Handler] = {

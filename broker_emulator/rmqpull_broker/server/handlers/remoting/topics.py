@@ -21,15 +21,15 @@ from rmqpull_broker.core.sending.queue_selection import hash_like_java
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import list_reserved_topics
-from rmqpull_broker.server.handlers.remoting.admin_codec import require_topic
+from rmqpull_broker.server.handlers.remoting.admin_codec import find_refusal, require_topic
+from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stats import TOPIC_PUT_NUMS
 from rmqpull_proto.remoting.admin_bodies import (
     DATA_VERSION,
-    QueueEntry,
     TopicSettings,
     read_settings,
-    write_queue_table,
+    write_queue_entry,
     write_settings_table,
 )
 from rmqpull_proto.remoting.admin_headers import QueryConsumeQueueRequestHeader
@@ -38,6 +38,7 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import CreateTopicRequestHeader, TopicRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
+from rmqpull_proto.remoting.json_parts import write_table
 from rmqpull_proto.remoting.routes import TopicList
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
@@ -60,22 +61,23 @@ async def put_topic(service: RemotingService, call: RemotingCall) -> RemotingCom
         topic_sys_flag=header.topic_sys_flag or 0,
         attributes=parse_changes(header.attributes or ""),
     )
-    await _put_all(service, [settings])
+    await _put_all(service, call, [settings])
     return call.respond(remark="not set any response code")  # as each response begins (rules 6.1)
 
 
 async def put_topics(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none."""
-    await _put_all(service, read_settings(call.command.body, TopicSettings, "topicConfigList"))
+    await _put_all(service, call, read_settings(call.command.body, TopicSettings, "topicConfigList"))
     return call.respond()
 
 
-async def _put_all(service: RemotingService, listed: Sequence[TopicSettings]) -> None:
+async def _put_all(service: RemotingService, call: RemotingCall, listed: Sequence[TopicSettings]) -> None:
     creation_ids = [service.service.make_creation_id() for _ in listed]
 
     def put(draft: Draft) -> None:
         for settings, creation_id in zip(listed, creation_ids, strict=True):
-            topics.put_topic(draft, _make_topic(draft, settings, creation_id))
+            refusal = find_refusal(service, call, f"topic {settings.topic_name}")
+            topics.put_topic(draft, _make_topic(draft, settings, creation_id), refusal)
 
     await service.service.group_commit.execute(put)
 
@@ -109,14 +111,13 @@ async def delete_topic(service: RemotingService, call: RemotingCall) -> Remoting
     return call.respond()
 
 
-def list_topic_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def list_topic_settings(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_TOPIC_CONFIG: the settings of all topics, those of the system included."""
     state = service.service.state
-    settings = {topic.name: describe_topic(topic) for topic in (*state.system_topics.values(), *state.topics.values())}
-    body = write_settings_table(
-        "topicConfigTable", settings, mappingDataVersion=DATA_VERSION, topicQueueMappingDetailMap={}
-    )
-    return call.respond(body=body)
+    listed = (*state.system_topics.values(), *state.topics.values())
+    settings = ((topic.name, describe_topic(topic)) for topic in listed)
+    others = {"mappingDataVersion": DATA_VERSION, "topicQueueMappingDetailMap": {}}
+    return answer(service, call, write_settings_table("topicConfigTable", settings, **others))
 
 
 def get_topic_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -146,28 +147,26 @@ def list_system_topics(service: RemotingService, call: RemotingCall) -> Remoting
     return call.respond(body=TopicList(tuple(sorted(names))).encode())
 
 
-def get_topic_stats(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def get_topic_stats(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_TOPIC_STATS_INFO: the bounds of each queue of this broker, and when it got its last message."""
     topic = require_topic(service.service.state, call.read_header(TopicRequestHeader).topic)
     state = service.service.state
 
-    def describe_queues() -> Iterator[QueueEntry]:
+    def describe_queues() -> Iterator[tuple[bytes]]:
         for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
             queue = MessageQueue(topic.name, call.site.broker_name, queue_id)
             bounds = state.bounds(queue)
-            yield (
-                *queue,
-                {
-                    "lastUpdateTimestamp": find_store_time_ms(state, queue, bounds.max_offset - 1) or 0,
-                    "maxOffset": bounds.max_offset,
-                    "minOffset": bounds.min_offset,
-                },
-            )
+            told = {
+                "lastUpdateTimestamp": find_store_time_ms(state, queue, bounds.max_offset - 1) or 0,
+                "maxOffset": bounds.max_offset,
+                "minOffset": bounds.min_offset,
+            }
+            yield write_queue_entry(queue, told)
 
     tps = service.service.stats.count_per_second(
-        call.site.broker_name, TOPIC_PUT_NUMS, topic.name, service.service.clock_ms()
+        call.site.broker_name, TOPIC_PUT_NUMS, topic.name, service.service.steady_ms()
     )
-    return call.respond(body=write_queue_table("offsetTable", describe_queues(), {"topicPutTps": tps}))
+    return answer(service, call, write_table("offsetTable", describe_queues(), {"topicPutTps": tps}))
 
 
 def list_queue_entries(service: RemotingService, call: RemotingCall) -> RemotingCommand:

@@ -19,7 +19,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
     """
     transaction_id = transaction_id_from(request.transaction)
     service.stage_keeper.check_timeout(request.timeout_ms)
-    published = published_from(request, caller.host)
+    published = published_from(request, caller.address)
     is_staged = await service.group_commit.execute(
         lambda draft: stage_commands.stage(
             draft,
@@ -55,8 +55,9 @@ async def commit_stages(service: Service, request: rpc.CommitStagesRequest, call
     transaction_id = transaction_id_from(request.transaction)
     named = [stage_commands.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
     record = _record_from(request.record) if request.HasField("record") else None
+    row_count = request.row_count if request.HasField("row_count") else None
     outcome = await service.group_commit.execute(
-        lambda draft: stage_commands.commit(draft, transaction_id, named, record)
+        lambda draft: stage_commands.commit(draft, transaction_id, named, record, row_count)
     )
     await service.stage_keeper.wait_until_stored(transaction_id)
     return rpc.CommitStagesResponse(

@@ -16,7 +16,7 @@ from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_from, queue_from
+from rmqpull_broker.server.wire.codec import expression_type_from, name_from, pulled_message_to, queue_from
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
@@ -38,7 +38,7 @@ async def pull_message(
     code = CLIENT_STATUSES[pulled.response].v2_code
     yield rpc.PullMessageResponse(status=v2.Status(code=code, message=pulled.status.name))
     for stored in columns.to_rows(pulled.batches):
-        yield rpc.PullMessageResponse(message=message_to(stored, pull.queue))
+        yield rpc.PullMessageResponse(message=pulled_message_to(stored, pull.queue))
     yield rpc.PullMessageResponse(next_offset=pulled.next_offset)
 
 
@@ -59,7 +59,7 @@ def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller
         suspend_timeout_ms=timeout_ms,
         subscription=request.filter_expression.expression,
         expression_type=expression_type_from(request.filter_expression),
-        remote_address=caller.host,
+        remote_address=caller.address,
         channel_id=caller.client_id,
         is_strict=True,
     )

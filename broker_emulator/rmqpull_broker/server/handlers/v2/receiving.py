@@ -36,6 +36,7 @@ from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
 from rmqpull_broker.core.popping.receipts import Delivered, Receipt
 from rmqpull_broker.core.popping.renewals import FIRST_INVISIBLE_MS, Holder
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest, PopResult
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -75,7 +76,7 @@ async def receive_message(
         try:
             pop, group, poll_ms = await _pop_from(service, request, caller)
             left_s = math.inf if caller.remaining_ms is None else (caller.remaining_ms - ENDS_EARLY_MS) / 1_000
-            result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS, left_s)
+            result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS, left_s, find_holder(caller.address))
             left = list(_read(service, result))
             left = await _drop_exhausted(service, group, left)
         except BrokerError as error:

@@ -47,7 +47,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
         for message in request.messages:
             if name_from(message.topic) != topic:
                 raise MessageCorrupted("topic in message is not same")
-            yield message_from(message, caller.host, received_ms)
+            yield message_from(message, caller.address, received_ms)
 
     sent = await service.group_commit.execute(
         lambda draft: service.sender.send(draft, topic, messages(), service.clock_ms()), request.ByteSize()

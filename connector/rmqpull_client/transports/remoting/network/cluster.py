@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,7 +25,10 @@ _SYSTEM_TOPICS = frozenset(
         "RMQ_SYS_TRACE_TOPIC",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
+        "CHECKPOINT_TOPIC",
     )
 )
 _SYSTEM_PREFIX = "rmq_sys_"
@@ -67,10 +70,15 @@ class Place(NamedTuple):
         """Whether this is a name server."""
         return not self.broker_name
 
+    @property
+    def is_slave(self) -> bool:
+        """Whether this is a broker that copies another one, its master."""
+        return self.broker_id != MASTER_ID
+
     def __str__(self) -> str:
         if self.is_name_server:
             return f"name server {self.address}"
-        slave = f" (slave with id {self.broker_id})" if self.broker_id != MASTER_ID else ""
+        slave = f" (slave with id {self.broker_id})" if self.is_slave else ""
         return f"broker {self.broker_name}{slave} at {self.address}"
 
 
@@ -153,6 +161,7 @@ class ClusterView:
             ) from None
         self._interval_s = connection.poll_name_server_interval_ms / 1000
         self._known: dict[str, KnownRoute] = {}
+        self._expected: dict[str, frozenset[str]] = {}
 
     # --- name servers -------------------------------------------------------------------------------------------------
 
@@ -171,6 +180,15 @@ class ClusterView:
     def get_known(self, topic: str) -> KnownRoute | None:
         """Returns the last known route of a topic, fresh or not."""
         return self._known.get(topic)
+
+    def get_listed(self, topic: str) -> TopicRoute | None:
+        """Returns the known route without absent brokers, or None if the name server names no broker of the topic."""
+        known = self._known.get(topic)
+        if known is None:
+            return None
+        queues = tuple(data for data in known.route.queue_datas if data.broker_name not in known.absent)
+        brokers = tuple(data for data in known.route.broker_datas if data.broker_name not in known.absent)
+        return replace(known.route, queue_datas=queues, broker_datas=brokers) if queues else None
 
     def list_known(self) -> list[str]:
         """Returns the topics whose routes are known."""
@@ -198,6 +216,7 @@ class ClusterView:
             brokers += (data for data in known.route.broker_datas if data.broker_name in absent)
         merged = replace(route, queue_datas=tuple(queues), broker_datas=tuple(brokers))
         self._known[topic] = found = KnownRoute(merged, frozenset(absent), now_s)
+        self.forget(topic, listed)
         return found
 
     def learn_missing(self, topic: str, now_s: float) -> KnownRoute | None:
@@ -230,6 +249,22 @@ class ClusterView:
             self._known[topic] = replace(known, route=route, absent=known.absent - {broker_name})
         else:
             del self._known[topic]
+
+    @property
+    def expected(self) -> Mapping[str, frozenset[str]]:
+        """The brokers that had queues of a topic before this process began, and that no route has named yet."""
+        return self._expected
+
+    def expect(self, topic: str, broker_name: str) -> None:
+        """Notes that a broker had queues of a topic before this process began."""
+        known = self._known.get(topic)
+        if known is None or not any(data.broker_name == broker_name for data in known.route.queue_datas):
+            self._expected[topic] = self._expected.get(topic, frozenset()) | {broker_name}
+
+    def forget(self, topic: str, broker_names: Collection[str]) -> None:
+        """Expects brokers of a topic no longer."""
+        if left := self._expected.pop(topic, frozenset()).difference(broker_names):
+            self._expected[topic] = left
 
     def list_unnamed(self) -> list[str]:
         """Returns the brokers that ``brokerAddresses`` names and no known route does."""

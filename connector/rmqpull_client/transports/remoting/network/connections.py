@@ -42,13 +42,15 @@ class Cause(enum.Enum):
 class ConnectionLost(Exception):
     """A connection cannot be used any more. The text says what was seen.
 
-    ``protocol`` names another protocol that the server speaks, if it is known.
+    ``protocol`` names another protocol that the server speaks, if it is known. ``is_wordless`` tells that the server
+    has taken the connection and closed it without a byte.
     """
 
-    def __init__(self, cause: Cause, text: str, protocol: str = "") -> None:
+    def __init__(self, cause: Cause, text: str, protocol: str = "", is_wordless: bool = False) -> None:
         super().__init__(text)
         self.cause = cause
         self.protocol = protocol
+        self.is_wordless = is_wordless
 
 
 class _Phase(enum.Enum):
@@ -329,8 +331,10 @@ class BrokerConnection:
         self._phase = _Phase.OPEN
 
     def _lose(self, cause: Cause, text: str) -> ConnectionLost:
+        has_answered = self._received.has_had_frame or bool(self._received.rest)
+        is_wordless = cause in (Cause.CLOSED, Cause.CLOSED_IN_HANDSHAKE) and not has_answered
         self.close()
-        return ConnectionLost(cause, text)
+        return ConnectionLost(cause, text, is_wordless=is_wordless)
 
 
 def wait_for(connections: Iterable[BrokerConnection], timeout_s: float) -> list[BrokerConnection]:

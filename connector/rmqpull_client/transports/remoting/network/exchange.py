@@ -2,6 +2,7 @@
 
 An :class:`Exchange` borrows a connection for each server. Requests go out together and responses come in any order. A
 request whose connection is lost, or whose server is busy, is sent again within the connection's retries and deadline.
+The deadline moves while servers are away that were there before.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Protocol
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError
+from rmqpull_client.transports.away import ANSWERED, WAITS, TimeLimit, make_key
 from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
 from rmqpull_proto.remoting.codes import ResponseCode
@@ -63,10 +66,10 @@ class Call:
     command: RemotingCommand
     accepted: Collection[int]
     may_repeat: bool
-    limit_s: float | None
-    """The time that it has from when somebody waits for it. None: the deadline is fixed."""
-    deadline_s: float
-    attempts: failures.Attempts
+    limit: TimeLimit
+    is_fixed: bool
+    """Whether its time does not begin only when somebody waits for it."""
+    attempts: Attempts
     pauses_s: Iterator[float | None]
     response: RemotingCommand | None = None
     place: Place | None = None
@@ -85,12 +88,24 @@ class Call:
         """Whether there is a response or an error."""
         return self.response is not None or self.error is not None
 
+    @property
+    def deadline_s(self) -> float:
+        """Until when it is repeated, unless its servers are away."""
+        return self.limit.deadline_s
+
     def renew(self, now_s: float) -> None:
         """Lets the time of a call begin now, unless its deadline is fixed."""
-        if self.limit_s is not None:
-            later_s = now_s + self.limit_s - self.deadline_s
-            self.deadline_s += later_s
-            self.until_s += later_s
+        if not self.is_fixed:
+            self.delay(now_s - self.limit.since_s)
+
+    def delay(self, seconds: float) -> None:
+        """Does not count this time."""
+        self.limit.shift(seconds)
+        self.until_s += seconds
+
+    def may_wait(self, now_s: float) -> bool:
+        """Whether its servers are away and may come back. Then its deadline is later."""
+        return self.attempts.is_away and self.limit.extend(now_s)
 
     def get_response(self) -> RemotingCommand:
         """Returns the response of a call that is done. Raises its error."""
@@ -151,15 +166,19 @@ class Exchange:
             is_tried_once: Whether each place of the target gets one attempt, and none later.
         """
         connection = self._servers.connection
-        limit_s = (connection.request_timeout_ms + extra_ms) / 1000
+        limit = TimeLimit.of(connection, self._clock(), extra_ms / 1000)
+        if deadline_s is not None:
+            limit.shift(deadline_s - limit.deadline_s)
+        if is_tried_once:
+            limit.away_s = 0.0
         call = Call(
             target,
             command,
             accepted,
             may_repeat,
-            limit_s if deadline_s is None else None,
-            self._clock() + limit_s if deadline_s is None else deadline_s,
-            failures.Attempts(connection, target, command),
+            limit,
+            deadline_s is not None,
+            Attempts(connection, target, command),
             iter((None,)) if is_tried_once else make_pauses_s(connection),
         )
         self._waiting.append(call)
@@ -290,10 +309,12 @@ class Exchange:
         if call is None:
             return
         call.link = None
+        ANSWERED.add(make_key(self._servers.connection, link.place.address))
         link.is_leaving = link.is_leaving or failures.is_leaving(response)
         if response.code in call.accepted:
             call.response, call.place = response, link.place
-        elif failures.is_busy(response):
+        elif failures.is_busy(response) or failures.is_left_to_master(link.place, response):
+            call.may_wait(self._clock())  # a server that comes back is busy at first
             call.attempts.add_busy(link.place, response)
             self._pause(call)
         else:
@@ -342,7 +363,8 @@ class Exchange:
         call.attempts.add_lost(place, lost)
         self._servers.note_lost(call.target, place, lost)
         was_sent = lost.cause not in (Cause.NOT_CONNECTED, Cause.CLOSED_IN_HANDSHAKE, Cause.HANDSHAKE)
-        if (was_sent and not call.may_repeat) or self._clock() >= call.deadline_s:
+        now_s = self._clock()
+        if (was_sent and not call.may_repeat) or (now_s >= call.deadline_s and not call.may_wait(now_s)):
             call.error = call.attempts.make_error()
             return
         call.failed.add(place.address)
@@ -364,8 +386,10 @@ class Exchange:
         pause_s = next(call.pauses_s)
         now_s = self._clock()
         call.attempts.is_out_of_tries = pause_s is None
-        if pause_s is None or now_s + pause_s >= call.deadline_s:
+        if pause_s is None or (now_s + pause_s >= call.deadline_s and not call.may_wait(now_s + pause_s)):
             call.error = call.attempts.make_error()
             return
+        if call.attempts.is_away:
+            WAITS.note(call.limit, now_s, call.attempts.servers)
         call.due_s = now_s + pause_s
         self._waiting.append(call)

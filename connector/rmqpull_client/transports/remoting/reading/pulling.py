@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rmqpull_client.connection import MASTER_ID
 from rmqpull_client.model import MessageFilter, MessageQueue
+from rmqpull_client.transports.away import ANSWERED, make_key
 from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from rmqpull_client.transports.remoting.network import failures
@@ -61,10 +62,6 @@ class _Link:
         self.connection: BrokerConnection | None = None
         self.until_s = 0.0  # when it must be open
         self.pulls: dict[int, Segment] = {}  # by opaque, the oldest first
-
-    @property
-    def is_slave(self) -> bool:
-        return self.place.broker_id != MASTER_ID
 
 
 class Reader:
@@ -236,6 +233,7 @@ class Reader:
             if frames:
                 # A copy, so that what waits for other responses holds no more memory than it has bytes.
                 first, last = frames[0][0], frames[-1][1]
+                ANSWERED.add(make_key(self._servers.connection, link.place.address))
                 self._take_in(link, memoryview(bytes(connection.buffer[first:last])), first, frames)
         except ConnectionLost as lost:
             self._lose(link, lost)
@@ -268,7 +266,7 @@ class Reader:
         """Takes in a response without messages."""
         queue, plan = segment.queue, self._plan
         until_offset = segment.queue_plan.until_offset
-        verdict = judge(response, segment.offset, until_offset, self._is_filtered, link.is_slave)
+        verdict = judge(response, segment.offset, until_offset, self._is_filtered, link.place.is_slave)
         step = verdict.step
         seen = RemotingCommand(response.code, remark=response.remark)
         if step is Step.REFUSED:
@@ -276,7 +274,7 @@ class Reader:
         if step in (Step.AGAIN, Step.ASK_MASTER, Step.RESET):
             if step is Step.RESET:
                 log_reset(self._group, queue, response.next_offset)
-            elif link.is_slave:
+            elif link.place.is_slave:
                 self._return_to_master(link, queue)
             self._repeats.add_response(segment, link.place, seen)
             return
@@ -321,7 +319,7 @@ class Reader:
             self._repeats.add_lost(segment, link.place, lost)
 
     def _check_time_limits(self, now_s: float) -> None:
-        """Leaves connections that do not open in time. Raises the error of a pull that has waited too long."""
+        """Leaves connections that do not open, or bring nothing. Raises the error of a pull without time left."""
         for link in list(self._links.values()):
             connection = link.connection
             if connection is None or not link.pulls:
@@ -330,4 +328,6 @@ class Reader:
                 connection.close()
                 self._lose(link, ConnectionLost(Cause.NOT_CONNECTED, "connecting timed out"))
                 continue
-            self._repeats.check_age(next(iter(link.pulls.values())), link.place)
+            if self._repeats.is_overdue(next(iter(link.pulls.values())), link.place):
+                connection.close()
+                self._lose(link, ConnectionLost(Cause.TIMED_OUT, "no response"))

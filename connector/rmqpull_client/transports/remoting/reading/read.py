@@ -66,11 +66,11 @@ class Read:
             yield from self._deliver(damage.later)
 
     def _is_gone(self, queue: MessageQueue) -> bool:
-        """Whether a queue's broker is registered, and the topic's route does not name it.
+        """Whether the master of a queue's broker is registered, and the topic's route does not name it.
 
         The route is asked for last: one that was asked for while the broker was away does not name it either.
         """
-        return queue.broker_name in self._channel.list_brokers() and not self._channel.has_broker(
+        return queue.broker_name in self._channel.listings.list_masters() and not self._channel.routes.has_broker(
             queue.topic, queue.broker_name
         )
 

@@ -8,8 +8,9 @@ from itertools import count
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError
+from rmqpull_client.transports.away import WAITS, TimeLimit
 from rmqpull_client.transports.pauses import make_pauses_s
-from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
 from rmqpull_client.transports.remoting.reading.segments import Segment
@@ -21,14 +22,18 @@ PULL = RemotingCommand(RequestCode.PULL_MESSAGE)
 
 
 class _Trouble:
-    """The attempts of one pull, the first of which was sent at ``since_s``."""
+    """The attempts of one pull."""
 
-    __slots__ = ("attempts", "pauses_s", "since_s")
+    __slots__ = ("attempts", "limit", "pauses_s")
 
-    def __init__(self, since_s: float, attempts: failures.Attempts, pauses_s: Iterator[float | None]) -> None:
-        self.since_s = since_s
+    def __init__(self, limit: TimeLimit, attempts: Attempts, pauses_s: Iterator[float | None]) -> None:
+        self.limit = limit
         self.attempts = attempts
         self.pauses_s = pauses_s
+
+    def may_wait(self, now_s: float) -> bool:
+        """Whether its broker is away and may come back. Then its deadline is later."""
+        return self.attempts.is_away and self.limit.extend(now_s)
 
 
 class PullRepeats:
@@ -39,7 +44,6 @@ class PullRepeats:
 
     def __init__(self, connection: Connection, now_s: Callable[[], float]) -> None:
         self._connection = connection
-        self._limit_s = connection.request_timeout_ms / 1000
         self._now_s = now_s
         self._troubles: dict[Segment, _Trouble] = {}
         self._waiting: list[tuple[float, int, Segment]] = []
@@ -60,6 +64,8 @@ class PullRepeats:
         is_first = segment not in self._troubles
         trouble = self._get(segment)
         trouble.attempts.add_lost(place, lost)
+        if trouble.attempts.is_hopeless:
+            raise trouble.attempts.make_error()
         if is_first and lost.cause is Cause.CLOSED:
             # Perhaps the server closed it as idle while the consumer was busy. This is no attempt.
             self._put(segment, self._now_s())
@@ -69,13 +75,14 @@ class PullRepeats:
     def add_response(self, segment: Segment, place: Place, response: RemotingCommand) -> None:
         """Repeats a pull after a response that asks for it."""
         trouble = self._get(segment)
+        trouble.may_wait(self._now_s())  # a broker that comes back is busy at first
         trouble.attempts.add_busy(place, response)
         self._repeat(segment, trouble)
 
     def add_not_located(self, segment: Segment, error: RmqpullError) -> None:
         """Repeats a pull that could not be sent, as no broker for it is known."""
         trouble = self._get(segment)
-        trouble.attempts.add_not_located(error)
+        trouble.attempts.add_not_located(error, is_planned=True)
         self._repeat(segment, trouble)
 
     def take_due(self) -> list[Segment]:
@@ -85,27 +92,39 @@ class PullRepeats:
             due.append(heapq.heappop(self._waiting)[2])
         return due
 
-    def check_age(self, segment: Segment, place: Place) -> None:
-        """Raises the error of a pull in flight that was not responded to in time."""
-        trouble = self._troubles.get(segment)
-        if self._now_s() - (segment.sent_s if trouble is None else trouble.since_s) >= self._limit_s:
-            attempts = self._get(segment).attempts
-            attempts.add_lost(place, ConnectionLost(Cause.TIMED_OUT, "no response"))
-            raise attempts.make_error()
+    def is_overdue(self, segment: Segment, place: Place) -> bool:
+        """Whether a pull in flight was not responded to in time, and its broker counts as away.
 
-    def _get(self, segment: Segment) -> _Trouble:
+        Raises the error of the pull if there is no time left.
+        """
+        now_s = self._now_s()
+        trouble = self._troubles.get(segment)
+        limit = TimeLimit.of(self._connection, segment.sent_s) if trouble is None else trouble.limit
+        if now_s < limit.deadline_s:
+            return False
+        trouble = self._get(segment, segment.sent_s)
+        trouble.attempts.add_lost(place, ConnectionLost(Cause.TIMED_OUT, "no response"))
+        if not trouble.may_wait(now_s):
+            raise trouble.attempts.make_error()
+        return True
+
+    def _get(self, segment: Segment, since_s: float | None = None) -> _Trouble:
         trouble = self._troubles.get(segment)
         if trouble is None:
-            attempts = failures.Attempts(self._connection, Target.of(segment.queue), PULL)
-            trouble = _Trouble(self._now_s(), attempts, make_pauses_s(self._connection))
+            attempts = Attempts(self._connection, Target.of(segment.queue), PULL)
+            limit = TimeLimit.of(self._connection, self._now_s() if since_s is None else since_s)
+            trouble = _Trouble(limit, attempts, make_pauses_s(self._connection))
             self._troubles[segment] = trouble
         return trouble
 
     def _repeat(self, segment: Segment, trouble: _Trouble) -> None:
         trouble.attempts.count_try()
         pause_s, now_s = next(trouble.pauses_s), self._now_s()
-        if pause_s is None or now_s + pause_s - trouble.since_s >= self._limit_s:
+        next_s = now_s if pause_s is None else now_s + pause_s
+        if pause_s is None or (next_s >= trouble.limit.deadline_s and not trouble.may_wait(next_s)):
             raise trouble.attempts.make_error()
+        if trouble.attempts.is_away:
+            WAITS.note(trouble.limit, now_s, trouble.attempts.servers)
         self._put(segment, now_s + pause_s)
 
     def _put(self, segment: Segment, due_s: float) -> None:

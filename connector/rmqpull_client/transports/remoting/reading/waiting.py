@@ -215,7 +215,7 @@ class _Parking:
             log_reset(self._group, pull.queue, response.next_offset)
             return False
         seen = RemotingCommand(code, remark=response.remark)
-        if failures.is_busy(seen):
+        if failures.is_busy(seen) or failures.is_left_to_master(link.place, seen):
             pull.due_s = self._clock() + PAUSE_S
             return False
         error = failures.make_refusal(link.place, PULL, seen)

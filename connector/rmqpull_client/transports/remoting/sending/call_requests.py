@@ -22,6 +22,7 @@ from rmqpull_client.transports.remoting.sending.row_checks import (
     UNSENT_COLUMNS,
     find_illegal_rows,
     find_other_types,
+    find_without_keys,
 )
 from rmqpull_client.transports.remoting.sending.send_requests import (
     BATCH_BYTES_MAX,
@@ -46,6 +47,9 @@ class Topics(Protocol):
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether it keeps the newest message of each key."""
 
     def has_timer(self, topic: str) -> bool:
         """Whether its brokers deliver messages at any time, and not only after fixed delays."""
@@ -181,6 +185,9 @@ def _plan_topic(rows: pa.RecordBatch, topic: str, by_keys: bool, topics: Topics,
         reasons.setdefault(
             row, f"topic {topic} takes only messages of type {', '.join(types)}, and this is one of type {kind}"
         )
+    if topics.is_compacted(topic):
+        for row in find_without_keys(rows):
+            reasons.setdefault(row, f"topic {topic} has cleanup.policy=COMPACTION, and loses messages without keys")
     return _TopicPlan(queues, indexes, delays, reasons)
 
 

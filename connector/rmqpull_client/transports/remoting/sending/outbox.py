@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.model import MessageQueue
+from rmqpull_client.transports.away import TimeLimit
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 
 ROOM = 512
@@ -58,6 +59,8 @@ class SendLimits:
     timeout_s: float
     retries_max: int | None
     interval_s: float
+    away_s: float = 0.0
+    """The limit while the broker is away."""
 
 
 class Content(Protocol):
@@ -103,10 +106,13 @@ class SendRequest:
     queue: MessageQueue | None = None
     """The queue of this attempt."""
     retries: int = 0
-    deadline_s: float | None = None
+    limit: TimeLimit | None = None
+    """None: it was not sent yet."""
     attempt_until_s: float = 0.0
     """When the broker counts as away, if it has not responded to this attempt."""
     not_before_s: float = 0.0
+    was_away: bool = False
+    """Whether the broker of the last attempt did not respond."""
     error: RmqpullError | None = None
     """What went wrong with the last attempt."""
 
@@ -189,9 +195,10 @@ class Outbox:
 
     def _send(self, request: SendRequest, queue: MessageQueue, now_s: float) -> SendRequest:
         request.queue = queue
-        if request.deadline_s is None:
-            request.deadline_s = now_s + self.limits.timeout_s
-        request.attempt_until_s = min(request.deadline_s, now_s + self.limits.timeout_s * _ATTEMPT_SHARE)
+        if request.limit is None:
+            limits = self.limits
+            request.limit = TimeLimit(limits.timeout_s, limits.away_s, now_s, now_s + limits.timeout_s)
+        request.attempt_until_s = min(request.limit.deadline_s, now_s + self.limits.timeout_s * _ATTEMPT_SHARE)
         self._in_flight.add(request)
         self._broker(queue).in_flight += request.cost
         return request
@@ -227,7 +234,7 @@ class Outbox:
                 broker.room = max(broker.room // 2, 1)
             case Outcome.LOST:
                 broker.away_until_s = now_s + _AWAY_S
-        self._pause(request, now_s)
+        self._pause(request, now_s, is_away=outcome is Outcome.LOST)
 
     def _close(self, request: SendRequest) -> None:
         request.call.open_count -= 1
@@ -254,10 +261,14 @@ class Outbox:
         else:
             self._ordered.setdefault(ordered, deque()).extendleft(reversed(halves))
 
-    def _pause(self, request: SendRequest, now_s: float) -> None:
+    def _pause(self, request: SendRequest, now_s: float, is_away: bool) -> None:
+        assert request.limit is not None, "it was sent"
         pause_s = min(self.limits.interval_s * 2 ** min(request.retries, 20), INTERVAL_MAX_S)
         request.retries += 1
         request.not_before_s = now_s + pause_s
+        if request.not_before_s >= request.limit.deadline_s and (is_away or request.was_away):
+            request.limit.extend(request.not_before_s)  # a broker that comes back is busy at first
+        request.was_away = is_away
         self._paused.append(request)
 
     def find_failed(self) -> list[SendRequest]:
@@ -267,7 +278,7 @@ class Outbox:
     def _is_used_up(self, request: SendRequest) -> bool:
         if self.limits.retries_max is not None and request.retries > self.limits.retries_max:
             return True
-        return request.deadline_s is not None and request.not_before_s >= request.deadline_s
+        return request.limit is not None and request.not_before_s >= request.limit.deadline_s
 
     def fail(self, request: SendRequest) -> None:
         """Ends the call of a request with its error. What waits behind it in its ordered queue fails with it."""
@@ -283,8 +294,8 @@ class Outbox:
             request.attempt_until_s += away_s
         waiting = chain(self._in_flight, self._paused, *self._free.values(), *self._ordered.values())
         for request in set(waiting):  # the first one of an ordered queue may be in flight, or pause
-            if request.deadline_s is not None:
-                request.deadline_s += away_s
+            if request.limit is not None:
+                request.limit.shift(away_s)
 
     def _drop_failed(self) -> None:
         """Drops what waits for failed calls. Responses to what is in flight still come."""

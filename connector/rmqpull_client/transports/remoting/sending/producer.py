@@ -18,7 +18,9 @@ import pyarrow as pa
 from rmqpull_client.connection import wrap_name
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError, RowsRefused
 from rmqpull_client.model import MessageQueue
+from rmqpull_client.transports.away import WAITS, TimeLimit
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.property_rules import KEPT_BY_BROKERS
 from rmqpull_client.transports.remoting.network import exchange
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
@@ -27,10 +29,9 @@ from rmqpull_client.transports.remoting.sending.outbox import Call, Outbox, Outc
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
+from rmqpull_client.transports.remoting.sending.topic_attributes import NO_ATTRIBUTES, TopicAttributes, read_attributes
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.routes import read_topic_attributes
 from rmqpull_proto.remoting.sending_headers import SendMessageRequestHeaderV2
 
 TOPICS_PER_CALL_MAX = 1_000
@@ -39,15 +40,12 @@ _ANY_CODE = range(-(1 << 31), 1 << 31)
 _NOT_WATCHED_S = 0.05
 """A caller who was busy for longer has not watched the time limits of its requests."""
 _LOOK_S = 0.1
-_MESSAGE_TYPE = "message.type"
-_UNTYPED = frozenset(("NORMAL", "FIFO", "DELAY"))
-_TYPES = {"MIXED": frozenset(("NORMAL", "FIFO", "DELAY", "TRANSACTION"))}
 
 
 class _TopicFacts(NamedTuple):
     """What the brokers of a topic say about it."""
 
-    message_types: frozenset[str]
+    attributes: TopicAttributes
     has_timer: bool
 
 
@@ -67,7 +65,8 @@ class RemotingProducer:
         self._now_ms = now_ms
         connection = channel.connection
         interval_s = connection.request_retry_interval_ms / 1000
-        limits = SendLimits(connection.request_timeout_ms / 1000, connection.request_retries, interval_s)
+        limit = TimeLimit.of(connection, 0.0)
+        limits = SendLimits(limit.request_s, connection.request_retries, interval_s, limit.away_s)
         self._outbox = Outbox(Turns(random.randrange), limits)
         self._ids = MessageIds(_find_own_host(connection.name_servers), os.getpid())
         self._facts: dict[str, _TopicFacts] = {}
@@ -86,6 +85,7 @@ class RemotingProducer:
             create_topic=f"mqadmin updateTopic -n '{name_servers}' -c CLUSTER -t '{{topic}}'",
             allow_writes=f"mqadmin updateTopicPerm -n '{name_servers}' -c CLUSTER -t '{{topic}}' -p 6",
             compress_types=frozenset({"ZLIB", "LZ4", "ZSTD"}),
+            property_rules=KEPT_BY_BROKERS,
             topics_per_call_max=TOPICS_PER_CALL_MAX,
             keeps_order=True,
         )
@@ -97,7 +97,11 @@ class RemotingProducer:
 
         A topic without the attribute ``message.type``, as all of 4.x, takes NORMAL, FIFO and DELAY.
         """
-        return self._get_facts(topic).message_types
+        return self._get_facts(topic).attributes.message_types
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether a topic keeps the newest message of each key."""
+        return self._get_facts(topic).attributes.is_compacted
 
     def list_queues(self, topic: str) -> Sequence[MessageQueue]:
         """Returns the writable queues of a topic, sorted. Waits for a master while there are only slaves.
@@ -105,18 +109,20 @@ class RemotingProducer:
         Raises TopicNotFound, RequestRefused, and BrokerUnavailable if no master comes back within the time limit.
         """
         connection = self._channel.connection
-        deadline_s = self._clock() + connection.request_timeout_ms / 1000
+        limit = TimeLimit.of(connection, self._clock())
         while True:
-            known = self._channel.get_route(topic)
+            known = self._channel.routes.get_route(topic)
             if queues := sorted(known.list_writable(topic)):
                 return queues
             if not any(data.perm & WRITE for data in known.route.queue_datas):
                 raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self._channel.endpoints} has no writable queue.")
-            if self._clock() >= deadline_s:
+            now_s = self._clock()
+            if now_s >= limit.deadline_s and not limit.extend(now_s):
                 raise BrokerUnavailable(
                     f"No broker of topic {topic} at {self._channel.endpoints} has had a master within "
-                    f"{connection.request_timeout_ms} ms, and slaves take no messages. Check that a master is running."
+                    f"{limit.away_s * 1000:.0f} ms, and slaves take no messages. Check that a master is running."
                 )
+            WAITS.note(limit, now_s, f"a master of topic {topic}")
             self._channel.cluster.suspect(wrap_name(connection.namespace, topic))
             time.sleep(_LOOK_S)
 
@@ -147,9 +153,9 @@ class RemotingProducer:
                     errors.append(error)
         if not responses:
             raise errors[0]
-        known = (_read_types(response) for response in responses if response.code == ResponseCode.SUCCESS)
+        known = (read_attributes(response.body) for response in responses if response.code == ResponseCode.SUCCESS)
         has_timer = all(response.version >= VERSION_5 for response in responses)
-        return _TopicFacts(next(known, _UNTYPED), has_timer)
+        return _TopicFacts(next(known, NO_ATTRIBUTES), has_timer)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -198,8 +204,7 @@ class RemotingProducer:
         if away_s > _NOT_WATCHED_S:
             self._outbox.forgive(away_s)
             for sent in self._in_flight:
-                sent.deadline_s += away_s
-                sent.until_s += away_s
+                sent.delay(away_s)
 
     def _send(self, request: SendRequest) -> None:
         assert self._exchange is not None, "it was opened"
@@ -224,7 +229,10 @@ class RemotingProducer:
                 outcome, error = Outcome.REFUSED, gone
             if request.ordered_queue not in (None, *request.queues):
                 outcome = Outcome.REFUSED
-        self._outbox.settle(request, outcome, error, self._clock())
+        now_s = self._clock()
+        self._outbox.settle(request, outcome, error, now_s)
+        if outcome is Outcome.LOST and request.limit is not None:
+            WAITS.note(request.limit, now_s, sent.attempts.servers)
 
     # --- what RocketMQ's brokers do not have --------------------------------------------------------------------------
 
@@ -251,6 +259,7 @@ class RemotingProducer:
         staged: Sequence[tuple[str, int]],
         patience_ms: int = 0,
         record: CommitRecord | None = None,
+        row_count: int | None = None,
     ) -> CommitResponse:
         """Raises NotImplementedError."""
         raise NotImplementedError
@@ -285,15 +294,6 @@ def _make_command(request: SendRequest, group: str, namespace: str, now_ms: int)
     )
     code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
     return RemotingCommand(code, header.to_fields(), content.make_body())
-
-
-def _read_types(response: RemotingCommand) -> frozenset[str]:
-    """Reads the message types from the settings of a topic (rules 4.6)."""
-    try:
-        name = read_topic_attributes(response.body).get(_MESSAGE_TYPE)
-    except WireError:
-        return _UNTYPED
-    return _UNTYPED if name is None else _TYPES.get(name, frozenset((name,)))
 
 
 def _find_own_host(name_servers: str) -> str:

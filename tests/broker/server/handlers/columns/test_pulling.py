@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from rmqpull_broker.testing import running_broker
+from rmqpull_broker.core.model import Message
+from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -62,12 +64,27 @@ def test_all_columns_come_in_the_schema_of_the_wire(filled: RpcClient) -> None:
 
 
 def test_the_trace_context_is_a_system_property_which_is_sent_on_request(client: RpcClient) -> None:
-    client.send_bodies("single", b"plain")
-    client.send_bodies("single", b"traced", trace_context="00-4bf9-01")
+    born: dict[str, Any] = {"born_host": "laptop", "born_timestamp": datetime.fromtimestamp(7, timezone.utc)}
+    client.send_bodies("single", b"plain", **born)
+    client.send_bodies("single", b"traced", trace_context="00-4bf9-01", **born)
     table = table_of(client.call("PullColumns", pull_of((SINGLE, 0), columns=["body", "systemProperties"])))
+    of_proxy = [("__BORNHOST", "laptop"), ("BORN_TIMESTAMP", "7000")]
     assert table.to_pydict() == {
         "body": [b"plain", b"traced"],
-        "systemProperties": [[], [("TRACE_CONTEXT", "00-4bf9-01")]],
+        "systemProperties": [of_proxy, [*of_proxy, ("TRACE_CONTEXT", "00-4bf9-01")]],
+    }
+
+
+def test_messages_of_older_releases_have_the_born_host_of_their_record_and_the_name_as_a_property(
+    client: RpcClient, broker: RunningBroker
+) -> None:
+    """They have the host without a port. A host in a batch of columns is stored in the same way."""
+    for host in ("10.0.0.2", "laptop"):
+        broker.send("single", Message(b"x", "", born_host=host, born_timestamp_ms=7))
+    table = table_of(client.call("PullColumns", pull_of((SINGLE, 0), columns=["bornHost", "systemProperties"])))
+    assert table.to_pydict() == {
+        "bornHost": ["10.0.0.2:0", "0.0.0.0:0"],
+        "systemProperties": [[("__BORNHOST", host), ("BORN_TIMESTAMP", "7")] for host in ("10.0.0.2", "laptop")],
     }
 
 
@@ -162,7 +179,7 @@ def test_an_arrival_on_any_queue_ends_the_wait_and_a_foreign_tag_does_not(
     # A pull that an arrival wakes ends before the response to the send.
     assert parking_watch.left.empty()
     client.send_bodies("orders", b"news", tag="wanted")
-    answer = pull.result()
+    answer = pull.await_response()
     assert statuses(answer) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("NO_MATCHED_MESSAGE", 0, 1), ("FOUND", 1, 1)]
     assert bodies_of(answer) == [b"news"]
 
@@ -173,7 +190,7 @@ def test_a_published_batch_wakes_too(client: RpcClient, parking_watch: ParkingWa
     batch = pa.RecordBatch.from_pydict({"body": [b"0", b"1"]})
     arrow_ipc = columns.write_stream(batch.schema, [batch])
     client.call("PublishColumns", v1.PublishColumnsRequest(topic="orders", arrow_ipc=arrow_ipc))
-    assert bodies_of(pull.result()) == [b"1"]
+    assert bodies_of(pull.await_response()) == [b"1"]
 
 
 def test_one_queue_with_a_result_prevents_parking(filled: RpcClient, parking_watch: ParkingWatch) -> None:
@@ -185,14 +202,14 @@ def test_one_queue_with_a_result_prevents_parking(filled: RpcClient, parking_wat
 def test_a_pull_that_parks_without_an_arrival_finds_no_message(filled: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = filled.start("PullColumns", pull_of((SINGLE, 0), (O0, 2), long_polling_timeout_ms=20))
     parking_watch.await_parked()
-    assert statuses(pull.result()) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("OFFSET_OVERFLOW_ONE", 0, 2)]
+    assert statuses(pull.await_response()) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("OFFSET_OVERFLOW_ONE", 0, 2)]
 
 
 def test_a_queue_may_be_named_twice(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start("PullColumns", pull_of((SINGLE, 0), (SINGLE, 0), long_polling_timeout_ms=LONG_MS))
     parking_watch.await_parked()
     client.send_bodies("single", b"news")
-    assert bodies_of(pull.result()) == [b"news", b"news"]
+    assert bodies_of(pull.await_response()) == [b"news", b"news"]
 
 
 def test_a_pull_whose_caller_leaves_is_removed(client: RpcClient, parking_watch: ParkingWatch) -> None:
@@ -206,4 +223,4 @@ def test_parked_pulls_are_answered_when_the_broker_stops(connect: Connect, parki
     with running_broker(topics={"single": 1}) as broker:
         pull = connect(broker.endpoints).start("PullColumns", pull_of((SINGLE, 0), long_polling_timeout_ms=LONG_MS))
         parking_watch.await_parked()
-    assert statuses(pull.result()) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
+    assert statuses(pull.await_response()) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]

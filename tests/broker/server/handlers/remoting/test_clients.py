@@ -10,7 +10,7 @@ import pytest
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, SUBSCRIPTIONS_MAX
+from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -99,7 +99,7 @@ def test_a_body_that_is_no_heartbeat_is_refused(members: Members, body: bytes) -
     "groups",
     [
         [f"group-{number}" for number in range(HEARTBEAT_GROUPS_MAX + 1)],
-        [make_membership("readers", *(f"topic-{number}" for number in range(SUBSCRIPTIONS_MAX + 1)))],
+        [make_membership("readers", *(f"topic-{number}" for number in range(HEARTBEAT_TOPICS_MAX + 1)))],
     ],
     ids=["groups", "topics"],
 )

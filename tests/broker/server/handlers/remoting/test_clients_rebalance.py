@@ -28,7 +28,7 @@ class Group:
         self.stories: defaultdict[QueueOfBroker, list[int]] = defaultdict(list)
         """What the group has consumed of each queue."""
 
-    def join(self) -> None:
+    def add_member(self) -> None:
         self.members.append(GroupConsumer(self.broker, f"member {next(self._names):03}", in_order=self._in_order))
 
     def leave(self, member: GroupConsumer) -> None:
@@ -83,7 +83,7 @@ def group(request: pytest.FixtureRequest) -> Iterator[Group]:
 
 def test_members_share_the_queues_evenly_whoever_comes_and_goes(group: Group) -> None:
     for count in range(3):
-        group.join()
+        group.add_member()
         group.settle()
         assert group.shares() == [[4], [2, 2], [2, 1, 1]][count]
     group.add_queues(3)
@@ -98,10 +98,10 @@ def test_members_share_the_queues_evenly_whoever_comes_and_goes(group: Group) ->
 
 
 def test_a_member_that_joins_takes_over_where_another_one_was(group: Group) -> None:
-    group.join()
+    group.add_member()
     group.send(8)
     group.settle()
-    group.join()
+    group.add_member()
     group.settle()
     group.send(8)
     group.settle()
@@ -111,12 +111,12 @@ def test_a_member_that_joins_takes_over_where_another_one_was(group: Group) -> N
 @pytest.mark.parametrize("seed", range(4))
 def test_no_message_is_missed_in_a_random_story(group: Group, seed: int) -> None:
     chance = random.Random(seed)
-    group.join()
+    group.add_member()
     for _ in range(STEPS):
         group.send(chance.randrange(6))
         action = chance.choice(("join", "leave", "kill", "queues", "consume", "consume", "wait"))
         if action == "join":
-            group.join()
+            group.add_member()
         elif action in ("leave", "kill") and len(group.members) > 1:
             (group.leave if action == "leave" else group.kill)(chance.choice(group.members))
         elif action == "queues":
@@ -133,11 +133,11 @@ def test_a_group_repeats_nothing_and_keeps_the_order_while_nobody_is_killed() ->
     chance = random.Random(7)
     with running_broker({TOPIC: 4}, remoting=True, clock="manual") as broker:
         group = Group(broker, in_order=True)
-        group.join()
+        group.add_member()
         for _ in range(STEPS):
             group.send(chance.randrange(6))
             if chance.random() < 0.2:
-                group.join()
+                group.add_member()
             elif chance.random() < 0.3 and len(group.members) > 1:
                 group.leave(chance.choice(group.members))
             group.consume()

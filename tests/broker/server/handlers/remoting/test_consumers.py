@@ -18,6 +18,7 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
 from rmqpull_proto.remoting.queue_bodies import QueueOfBroker, decode_offsets, encode_consumer_status
 from tests.harness.remoting_member import RemotingMember, make_membership
+from tests.harness.waiting import WAIT_S
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1)]
 SUSPEND, SUBSCRIPTION = 2, 4
@@ -265,7 +266,7 @@ def test_a_consumer_tells_its_offsets_and_one_that_cannot_is_left_out(office: Of
     body = (
         b'{"consumerTable":{"ann":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:7}},"messageQueueTable":{}}'
     )
-    assert (asked.result().code, bytes(asked.result().body)) == (0, body)
+    assert (asked.result(WAIT_S).code, bytes(asked.result(WAIT_S).body)) == (0, body)
 
 
 def test_one_consumer_is_asked_by_its_client_id(office: Office) -> None:
@@ -275,7 +276,7 @@ def test_one_consumer_is_asked_by_its_client_id(office: Office) -> None:
         RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, topic="orders", group="readers", clientAddr="bob"
     )
     bob.close()
-    assert bytes(asked.result().body) == b'{"consumerTable":{},"messageQueueTable":{}}'
+    assert bytes(asked.result(WAIT_S).body) == b'{"consumerTable":{},"messageQueueTable":{}}'
     refused = office.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, topic="orders", group="nobody")
     assert refused.remark == "No Any Consumer online in the consumer group: [nobody]"
 
@@ -287,7 +288,7 @@ def test_a_request_is_forwarded_to_a_consumer_and_its_response_comes_back(office
     request = ann.receive()
     assert (request.code, request.fields, request.is_oneway) == (RequestCode.GET_CONSUMER_RUNNING_INFO, fields, False)
     ann.respond(request, 0, b'{"jstack":"..."}')
-    assert (asked.result().code, bytes(asked.result().body)) == (0, b'{"jstack":"..."}')
+    assert (asked.result(WAIT_S).code, bytes(asked.result(WAIT_S).body)) == (0, b'{"jstack":"..."}')
 
 
 def test_a_consumer_gets_a_message_whatever_its_offset_is(office: Office) -> None:
@@ -304,7 +305,7 @@ def test_a_consumer_gets_a_message_whatever_its_offset_is(office: Office) -> Non
     assert b"body of the message" in bytes(request.body)
     assert parse_offset_msg_id(request.fields["msgId"]).physical_offset.to_bytes(8, "big") in bytes(request.body)
     ann.respond(request, 0, b"{}")
-    assert asked.result().code == 0
+    assert asked.result(WAIT_S).code == 0
 
 
 @pytest.mark.parametrize("msg_id", ["", "no id", make_offset_msg_id("127.0.0.1", 1, 99)])
@@ -327,7 +328,7 @@ def test_a_consumer_that_leaves_or_is_silent_while_it_is_asked(office: Office, m
     asked = office.start(RequestCode.GET_CONSUMER_RUNNING_INFO, **fields)
     ann.receive()
     ann.close()
-    assert "invoke consumer <readers> <ann> Exception: " in str(asked.result().remark)
+    assert "invoke consumer <readers> <ann> Exception: " in str(asked.result(WAIT_S).remark)
     office.connect("ann", "readers")
     monkeypatch.setattr(consumers, "FORWARD_TIMEOUT_MS", 10)
     response = office.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, **fields)

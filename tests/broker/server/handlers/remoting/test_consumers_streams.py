@@ -19,7 +19,7 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.message_ids import make_offset_msg_id
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcStream
-from tests.harness.waiting import wait_until
+from tests.harness.waiting import WAIT_S, wait_until
 
 
 class StreamOffice:
@@ -76,7 +76,7 @@ def test_a_member_with_a_stream_tells_the_stacks_of_its_threads(
     for nonce in ("another", command.nonce, command.nonce):
         trace.nonce = nonce
         bob.send(rpc.TelemetryCommand(status=v2.Status(code=code), thread_stack_trace=trace))
-    response = asked.result()
+    response = asked.result(WAIT_S)
     assert (response.code, response.remark) == answer
     if code == "OK":
         told = json.loads(bytes(response.body))
@@ -103,7 +103,7 @@ def test_a_member_with_a_stream_consumes_a_message_whatever_its_offset_is(
     assert (command.message.body, command.message.topic.name) == (b"body of the message", "orders")
     verified = rpc.VerifyMessageResult(nonce=command.nonce)
     bob.send(rpc.TelemetryCommand(status=v2.Status(code=code), verify_message_result=verified))
-    told = json.loads(bytes(asked.result().body))
+    told = json.loads(bytes(asked.result(WAIT_S).body))
     assert (told.get("consumeResult"), told["remark"]) == (result, "from gRPC client")
 
 
@@ -111,12 +111,14 @@ def test_a_member_with_a_stream_consumes_a_message_whatever_its_offset_is(
 def test_a_member_whose_stream_is_silent_or_closed_tells_nothing(
     office: StreamOffice, bob: RpcStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ask_bob(office).result().code == ResponseCode.CONSUME_MSG_TIMEOUT  # Apache's proxy has no question for it
+    # Apache's proxy has no question for it.
+    assert ask_bob(office).result(WAIT_S).code == ResponseCode.CONSUME_MSG_TIMEOUT
     monkeypatch.setattr(consumers, "FORWARD_TIMEOUT_MS", 10)
-    assert ask_bob(office, jstackEnable="true").result().code == ResponseCode.CONSUME_MSG_TIMEOUT
+    assert ask_bob(office, jstackEnable="true").result(WAIT_S).code == ResponseCode.CONSUME_MSG_TIMEOUT
     bob.cancel()
 
     def is_closed() -> bool:
-        return "the client has no open Telemetry stream" in str(ask_bob(office, jstackEnable="true").result().remark)
+        response = ask_bob(office, jstackEnable="true").result(WAIT_S)
+        return "the client has no open Telemetry stream" in str(response.remark)
 
     wait_until(is_closed, "the stream is closed")

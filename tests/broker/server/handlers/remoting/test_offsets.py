@@ -10,11 +10,13 @@ import pytest
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
+from rmqpull_broker.core.state import room
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_proto.remoting.client_bodies import HeartbeatData
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from tests.harness.remoting_member import RemotingMember
+from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.waiting import wait_until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -200,3 +202,27 @@ def test_an_offset_is_found_by_time(reader: Consumer, boundary: str | None, offs
 )
 def test_a_request_without_its_queue_is_refused(reader: Consumer, code: RequestCode) -> None:
     assert reader.ask(code, queueId=None).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_broker_has_room_for_so_many_topics_groups_and_offsets(
+    reader: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(code: RequestCode, fields: dict[str, Any], body: bytes = b"") -> str:
+        response = reader.member.call(code, fields, body)
+        assert response.code == ResponseCode.SYSTEM_BUSY
+        return str(response.remark)
+
+    assert reader.commit(3) == (0, None)
+    topics, groups = reader.broker.look(lambda state: (len(state.topics), len(state.groups)))
+    for name, value in {"TOPICS_MAX": topics, "GROUPS_MAX": groups, "OFFSETS_OF_ANY_QUEUE_MAX": 1}.items():
+        monkeypatch.setattr(room, name, value)
+    sent = dict(zip("abcdefghijk", ("p", "new", "TBW102", 4, 0, 0, 1, 0, "", 0, "false"), strict=True))
+    assert "topic new is not created: " in refuse(RequestCode.SEND_MESSAGE_V2, sent, b"x")
+    topic = {"topic": "new", "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
+    put = {**topic, "topicFilterType": "SINGLE_TAG"}
+    assert "topic new is not created: " in refuse(RequestCode.UPDATE_AND_CREATE_TOPIC, put)
+    beat = HeartbeatData("tester", (make_membership("new"),)).encode()
+    assert "group new is not created: " in refuse(RequestCode.HEART_BEAT, {}, beat)
+    update = {"consumerGroup": "readers", "topic": "orders", "queueId": 1, "commitOffset": 5}
+    assert "1 consumer offsets are kept, the max" in refuse(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+    assert reader.commit(4) == (0, None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +13,15 @@ import pytest
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.model import GroupConfig, Message, TopicConfig
+from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import SCAN_ENTRIES
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.remoting.connection import RemotingConnection
+from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS, Popping
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.parking_watch import watch_parking
 from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies, read_messages
+from tests.harness.settable_clock import living_broker
 from tests.harness.waiting import wait_until
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -53,12 +61,43 @@ def test_a_pop_delivers_messages_and_tells_their_places(broker: RunningBroker, m
     assert read_bodies(member.pop()) == ["three"]
 
 
+def test_an_invisible_time_after_the_end_of_javas_time_has_ended(broker: RunningBroker, member: PopMember) -> None:
+    """As one of 0, with which messages come again by the retry topic; one that is only long lasts."""
+    member.send("one", "two")
+    times = [2**63 - 1, 2**63 - 1 - broker.clock.now_ms()]
+    answers = [member.pop(maxMsgNums=1, invisibleTime=ms) for ms in times]
+    assert [read_bodies(answer) for answer in answers] == [["one"], ["two"]]
+    assert [int(answer.fields["invisibleTime"]) for answer in answers] == times
+    broker.clock.advance(1_000)
+    assert [read_bodies(member.pop()) for _ in range(2)] == [["one"], []]
+
+
 def test_a_pop_of_all_queues_has_an_entry_for_each(member: PopMember) -> None:
     member.send(*"abcdefgh", topic="many")
     response = member.pop(topic="many", queueId=-1)
     assert sorted(read_bodies(response)) == ["a", "b", "c", "d", "e", "f", "g", "h"]
     assert sorted(response.fields["msgOffsetInfo"].split(";")) == [f"0 {queue} 0,1" for queue in range(4)]
     assert sorted(response.fields["startOffsetInfo"].split(";")) == [f"0 {queue} 0" for queue in range(4)]
+
+
+def test_what_a_closed_connection_got_comes_again_after_a_second(
+    broker: RunningBroker, member: PopMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member.send("one")
+    pop = Popping.pop
+
+    async def pop_and_leave(*arguments: Any, **options: Any) -> PopResult:
+        result = await pop(*arguments, **options)
+        closed.setattr(RemotingConnection, "is_open", False)
+        return result
+
+    with PopMember(broker) as leaving, monkeypatch.context() as closed:
+        closed.setattr(Popping, "pop", pop_and_leave)
+        leaving.start_pop()
+        again_ms = broker.clock.now_ms() + RELEASED_AFTER_MS
+        wait_until(lambda: broker.look(lambda state: state.popped.next_due_ms()) == again_ms, "the release")
+    broker.clock.advance(RELEASED_AFTER_MS)
+    assert read_bodies(member.pop()) == ["one"]
 
 
 def test_what_is_not_acknowledged_in_time_comes_again_with_its_receipt(
@@ -186,6 +225,17 @@ def test_a_pop_that_its_consumer_has_given_up_is_refused() -> None:
         text = "the broker[127.0.0.1] pop message is timeout too much"
         assert (response.code, response.remark, response.fields) == (210, text, NOTHING)
         assert member.pop(bornTime=2_700_000_000_000).remark == "NO_MESSAGE_IN_QUEUE"
+
+
+def test_a_pop_with_its_true_born_time_is_served_after_a_message_from_the_future(tmp_path: Path) -> None:
+    async def send_in_the_future() -> None:
+        async with living_broker(ManualClock(2_700_000_000_000), tmp_path) as broker:
+            await broker.send(b"from the future")
+
+    asyncio.run(send_in_the_future())
+    with running_broker(remoting=True, data_dir=str(tmp_path)) as broker, PopMember(broker) as member:
+        born_ms = time.time_ns() // 1_000_000
+        assert read_bodies(member.pop(bornTime=born_ms, pollTime=60_000)) == ["from the future"]
 
 
 def test_a_pop_waits_for_a_message_and_can_be_counted(broker: RunningBroker, member: PopMember) -> None:

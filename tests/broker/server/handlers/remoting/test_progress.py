@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from processes.apache.calls import CallRefused, Calls
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
@@ -75,6 +76,32 @@ def test_the_progress_of_all_groups(group: Group) -> None:
     assert table["offsetTable"][key(0)]["pullOffset"] == 0
     ordered = group.call(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="true")
     assert ordered["consumeStatsList"] == [{"readers": []}]
+
+
+class Watched(dict[Any, Any]):
+    """A table that counts the entries that were looked at one after the other."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in super().__iter__():
+            self.looked_at += 1
+            yield each
+
+
+def test_the_progress_of_all_groups_looks_at_each_offset_once(group: Group) -> None:
+    def watch(state: BrokerState) -> Watched:
+        state.consumer_offsets = Watched(state.consumer_offsets)
+        return state.consumer_offsets
+
+    for number in range(3):
+        name = f"readers-{number}"
+        group.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=write_json({"groupName": name}))
+        group.call(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=name, topic="orders", queueId=0, commitOffset=1)
+    offsets = group.broker.look(watch)
+    told = group.call(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false")
+    assert len(told["consumeStatsList"]) == len(offsets) == 4
+    assert offsets.looked_at == 4
 
 
 def test_all_offsets(group: Group) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -322,12 +323,33 @@ def test_a_parked_pull_commits_only_before_it_parks(
     assert committed(broker) == [0]
 
 
-def test_a_parked_pull_is_checked_again(
+def test_a_parked_pull_is_checked_again_when_its_time_is_over(
     broker: RunningBroker, member: RemotingMember, parking_watch: ParkingWatch
 ) -> None:
-    start_pull(member, parking_watch)
+    """The deletion of its topic does not wake it, as on a real 5.3.3."""
+    start_pull(member, parking_watch, suspendTimeoutMillis="9000")
     broker.delete_topic("orders")
+    broker.clock.advance(seconds=6)
+    assert parking_watch.left.empty()
+    broker.clock.advance(seconds=14)
     assert member.receive().code == 17
+
+
+def test_an_arrival_that_does_not_match_answers_a_pull_whose_time_is_over(
+    broker: RunningBroker, member: RemotingMember, parking_watch: ParkingWatch
+) -> None:
+    start_pull(member, parking_watch, suspendTimeoutMillis="1", subscription="blue")
+    broker.clock.advance(ms=2)
+    send(broker, b"one")
+    assert member.receive().code == 20
+
+
+def test_a_response_has_the_flag_of_its_group(broker: RunningBroker, member: RemotingMember) -> None:
+    group = {"groupName": "readers", "groupSysFlag": 5}
+    body = json.dumps(group).encode()
+    assert member.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
+    found = pull(member, consumerGroup="readers")
+    assert (found.fields["groupSysFlag"], found.fields["topicSysFlag"]) == ("5", "0")
 
 
 def test_a_parked_pull_of_a_closed_connection_is_dropped(

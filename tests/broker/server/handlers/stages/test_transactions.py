@@ -70,9 +70,9 @@ def test_concurrent_commits_commit_once_and_all_wait_until_it_is_stored(connect:
             hand_over(client, b"%d" % sequence, sequence=sequence)
         started = [client.start("CommitStages", commit(("a", 20))) for _ in range(5)]
         for call in started:
-            assert call.result().status.code == 20000
+            assert call.await_response().status.code == 20000
             assert len(seen(broker)) == 20
-        assert sorted(call.result().was_committed for call in started) == [False, True, True, True, True]
+        assert sorted(call.await_response().was_committed for call in started) == [False, True, True, True, True]
 
 
 def test_stages_are_dropped_unless_they_are_kept_alive(connect: Connect) -> None:

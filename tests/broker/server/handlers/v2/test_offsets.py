@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from rmqpull_broker.core.state import room
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from tests.harness.rpc_client import Connect, RpcClient
 
 # --- UpdateOffset -----------------------------------------------------------------------------------------------------
@@ -159,3 +163,27 @@ def test_a_bad_query_is_refused(client: RpcClient, request_: service.QueryOffset
 
 def test_query_offset_needs_a_client_id(broker: RunningBroker, connect: Connect) -> None:
     assert connect(broker.endpoints, client_id="").code("QueryOffset", query(END)) == "CLIENT_ID_REQUIRED"
+
+
+def test_a_broker_has_room_for_so_many_topics_groups_and_offsets(
+    broker: RunningBroker, reader: RpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(method: str, request: Any) -> str:
+        response = reader.call(method, request)
+        status = (response[0] if isinstance(response, list) else response).status
+        assert status.code == v2.Code.TOO_MANY_REQUESTS
+        return str(status.message)
+
+    assert reader.update_offset("readers", SINGLE, 3) == "OK"
+    topics, groups = broker.look(lambda state: (len(state.topics), len(state.groups)))
+    for name, value in {"TOPICS_MAX": topics, "GROUPS_MAX": groups, "OFFSETS_OF_ANY_QUEUE_MAX": 1}.items():
+        monkeypatch.setattr(room, name, value)
+    assert "topic new is not created: " in refuse("PutTopic", admin.PutTopicRequest(name="new"))
+    assert "group new is not created: " in refuse("PutGroup", admin.PutGroupRequest(name="new"))
+    group = v2.Resource(name="new")
+    pull = service.PullMessageRequest(group=group, message_queue=SINGLE, offset=0, batch_size=1)
+    assert "group new is not created: " in refuse("PullMessage", pull)
+    unknown = v2.MessageQueue(topic=v2.Resource(name="single"), id=9)
+    update = service.UpdateOffsetRequest(group=v2.Resource(name="readers"), message_queue=unknown, offset=5)
+    assert "1 consumer offsets are kept, the max" in refuse("UpdateOffset", update)
+    assert reader.update_offset("readers", SINGLE, 4) == "OK"

@@ -154,7 +154,10 @@ CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
     ),
     (
         lambda draft: put_topic(draft, replace(ORDERS, read_queue_nums=1)),
-        ("BAD_REQUEST", "queueId[1] is illegal, topic:[orders] topicConfig.readQueueNums:[1] consumer:[127.0.0.1]"),
+        (
+            "BAD_REQUEST",
+            "queueId[1] is illegal, topic:[orders] topicConfig.readQueueNums:[1] consumer:[127.0.0.1:5555]",
+        ),
     ),
 ]
 

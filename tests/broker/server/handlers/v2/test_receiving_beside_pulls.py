@@ -41,7 +41,8 @@ async def find_offset(broker: PopHarness) -> int:
 
 async def list_progress(broker: PopHarness) -> dict[tuple[str, str], tuple[int, int]]:
     """Lag, and what is in flight, by group and topic."""
-    response = await query_lag(broker.service, admin.QueryLagRequest(), broker.caller())
+    served = await query_lag(broker.service, admin.QueryLagRequest(), broker.caller())
+    response = admin.QueryLagResponse.FromString(served.SerializeToString())
     return {(each.group, each.queue.topic): (each.lag, each.in_flight) for each in response.progress}
 
 

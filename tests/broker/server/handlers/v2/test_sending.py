@@ -201,6 +201,8 @@ def test_a_half_message_has_its_topic_as_producer_group_and_an_immunity_time() -
     assert waiting.due_ms == (NOW_S + 3_600) * 1_000
     (row,) = columns.to_rows(handlers.state.store.read(waiting.stored_at.queue, 0, 1))
     assert row.message.system_properties == {
+        "__BORNHOST": "127.0.0.1:5555",
+        "BORN_TIMESTAMP": str(NOW_S * 1_000),
         "PGROUP": "orders",
         "__transactionId__": "m",
         "CHECK_IMMUNITY_TIME_IN_SECONDS": "3600",

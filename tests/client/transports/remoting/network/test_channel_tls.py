@@ -11,10 +11,11 @@ import pytest
 
 from rmqpull_client.connection import Connection, Tls
 from rmqpull_client.errors import BrokerUnavailable, HandshakeFailed
+from rmqpull_client.transports.away import CLOSINGS_MOST
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_proto.remoting.command import RemotingCommand
-from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route
+from tests.harness.scripted_remoting import Act, Reaction, RouteScript, ScriptedServer, make_route
 from tests.harness.secured_proxy import CertificateAuthority
 
 LARGE = bytes(range(256)) * 20_000
@@ -114,3 +115,52 @@ def test_tls_to_a_server_without_tls(serve: Serve, authority: CertificateAuthori
 def test_no_tls_to_a_server_with_tls(serve: Serve, authority: CertificateAuthority) -> None:
     with pytest.raises((HandshakeFailed, BrokerUnavailable), match=r"requires TLS.*enable it \(option tlsEnabled\)"):
         ask(serve(authority.issue("server", "127.0.0.1")), None)
+
+
+@pytest.mark.parametrize(
+    ("tls", "text"),
+    [
+        (None, "name server 127.0.0.1.*4 connections in a row.*require TLS.*set option tlsEnabled"),
+        (Tls(), "No TLS connection to the name server 127.0.0.1.*does not speak TLS on this port"),
+    ],
+)
+def test_a_server_that_closes_each_connection_at_once_is_not_retried_until_the_request_timeout(
+    tls: Tls | None, text: str
+) -> None:
+    """Apache's servers close a connection without a word if it is plain and should not be, or the other way round."""
+    with ScriptedServer(lambda request: Act.CLOSE) as server:
+        server.is_closing_at_once = True
+        channel = RemotingChannel(Connection(name_servers=server.address, tls=tls, request_timeout_ms=60_000))
+        with pytest.raises(HandshakeFailed, match=text):
+            channel.listings.list_brokers()
+        assert server.connections == CLOSINGS_MOST
+
+
+def test_a_server_that_has_answered_over_tls_is_not_waited_for_without_it(
+    serve: Serve, authority: CertificateAuthority
+) -> None:
+    """It closes plain connections without a word, as Apache's does, and so it would for ever."""
+    server = serve(authority.issue("server", "127.0.0.1"))
+    assert ask(server, Tls(str(authority.ca_file))) == len(LARGE)
+    server.is_closing_at_once = True
+    channel = RemotingChannel(Connection(name_servers=server.address))
+    with pytest.raises(HandshakeFailed, match=r"4 connections in a row.*require TLS.*set option tlsEnabled"):
+        channel.listings.list_brokers()
+
+
+def test_a_server_that_has_answered_before_may_close_connections_for_a_while(serve: Serve) -> None:
+    server = serve()
+    channel = RemotingChannel(
+        Connection(name_servers=server.address, request_timeout_ms=60_000, request_retry_interval_ms=1)
+    )
+    target, command = Target("orders", "broker-a"), RemotingCommand(310, {"b": "orders"}, b"ping")
+    assert channel.call(target, command).body == b"ping"
+    script, closings = server.script, []
+
+    def close_often(request: RemotingCommand) -> Reaction:
+        closings.append(request.code)
+        return Act.CLOSE if len(closings) <= 3 * CLOSINGS_MOST else script(request)
+
+    server.script = close_often
+    assert channel.call(target, command).body == b"ping"
+    channel.close()

@@ -191,3 +191,17 @@ def test_several_data_of_one_broker_add_up() -> None:
         (BrokerData("one", "b", {0: "h:1"}), BrokerData("other", "b", {1: "h:2"})),
     )
     assert view().learn("t", route, 0).get_addresses("b") == {0: "h:1", 1: "h:2"}
+
+
+def test_a_broker_is_expected_until_a_route_names_it_or_it_is_forgotten() -> None:
+    cluster = view()
+    for broker_name in ("broker-a", "broker-b", "broker-c"):
+        cluster.expect("orders", broker_name)
+    assert cluster.expected == {"orders": {"broker-a", "broker-b", "broker-c"}}
+    cluster.learn("orders", make_route({"broker-a": {0: "10.0.0.1:10911"}}), 0.0)
+    cluster.forget("orders", ["broker-b"])
+    assert cluster.expected == {"orders": {"broker-c"}}
+    cluster.expect("orders", "broker-a")
+    assert cluster.expected == {"orders": {"broker-c"}}, "a route names it"
+    cluster.forget("orders", ["broker-c"])
+    assert cluster.expected == {}

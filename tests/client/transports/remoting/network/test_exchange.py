@@ -10,10 +10,10 @@ from itertools import count
 import pytest
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, HandshakeFailed, RequestRefused
+from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, HandshakeFailed, RequestRefused, TopicNotFound
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, Target
-from rmqpull_client.transports.remoting.network.exchange import Exchange
+from rmqpull_client.transports.remoting.network.exchange import Call, Exchange
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command
 from tests.harness.scripted_remoting import (
@@ -26,7 +26,7 @@ from tests.harness.scripted_remoting import (
     refuse_code,
 )
 
-LONG_MS, SHORT_MS = 60_000, 300
+LONG_MS, SHORT_MS = 60_000, 1_000
 MASTER = Target("orders", "broker-0")
 ASK = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
 
@@ -137,7 +137,7 @@ def test_a_request_that_must_not_be_repeated_is_sent_once() -> None:
 def test_a_broker_that_starts_late_is_waited_for() -> None:
     with serve(respond) as cluster:
         channel = cluster.open()
-        channel.get_route("orders")
+        channel.routes.get_route("orders")
         broker = cluster.brokers[0]
         broker.stop()
         tries = count()
@@ -227,7 +227,7 @@ def test_a_slave_responds_while_the_master_is_away() -> None:
     either = Target("orders", "broker-0", may_use_slave=True)
     with serve(respond, slaves=[respond]) as cluster:
         channel = cluster.open()
-        channel.get_route("orders")
+        channel.routes.get_route("orders")
         cluster.brokers[0].stop()
         assert channel.call(either, ASK).fields == {"offset": "0"}
         assert len(cluster.slaves[0].requests) == 1
@@ -240,6 +240,20 @@ def test_a_slave_that_serves_no_reads_is_named() -> None:
     slaves = [in_turn(ResponseCode.SYSTEM_BUSY)]
     with serve(respond, slaves=slaves) as cluster, pytest.raises(BrokerBusy, match=text):
         cluster.open(retries=1).call(Target("orders", "broker-0", 1), ASK)
+
+
+def test_a_topic_that_a_slave_does_not_know_is_asked_for_until_its_master_is_back() -> None:
+    """A slave learns new topics late, so only its master decides."""
+    slaves = [in_turn(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST, None)]
+    with serve(respond, slaves=slaves) as cluster:
+        assert cluster.open().call(Target("orders", "broker-0", 1), ASK).fields == {"offset": "0"}
+        assert len(cluster.slaves[0].requests) == 3
+    slaves = [in_turn(ResponseCode.TOPIC_NOT_EXIST)]
+    text = r"slave with id 1.*has not learned the topic from its master. Start the master"
+    with serve(respond, slaves=slaves) as cluster, pytest.raises(BrokerBusy, match=text):
+        cluster.open(retries=1).call(Target("orders", "broker-0", 1), ASK)
+    with serve(in_turn(ResponseCode.TOPIC_NOT_EXIST)) as cluster, pytest.raises(TopicNotFound):
+        cluster.open().call(MASTER, ASK)
 
 
 def test_the_next_name_server_is_asked_when_one_is_away_or_silent() -> None:
@@ -257,7 +271,7 @@ def test_all_name_servers_are_away() -> None:
     first, second = ScriptedServer(respond), ScriptedServer(respond)
     channel = RemotingChannel(Connection(name_servers=f"{first.address};{second.address}", request_retries=1))
     with pytest.raises(BrokerUnavailable) as error:
-        channel.list_topics()
+        channel.listings.list_topics()
     assert re.match("No name server responded to GET_[A-Z_]+ in 2 tries", str(error.value))
     assert f"{first.address}: Connection refused; {second.address}: Connection refused" in str(error.value)
 
@@ -274,10 +288,10 @@ def test_another_protocol_is_told_at_once_unless_another_name_server_responds() 
         with pytest.raises(
             HandshakeFailed, match=r"remoting protocol.*The server speaks HTTP\. Set option nameServers"
         ):
-            RemotingChannel(Connection(name_servers=web.address)).list_topics()
+            RemotingChannel(Connection(name_servers=web.address)).listings.list_topics()
         assert len(web.requests) <= 2, "a retry would meet the same"
         both = RemotingChannel(Connection(name_servers=f"{web.address};{cluster.name_server.address}"))
-        assert both.list_topics() == ["orders"]
+        assert both.listings.list_topics() == ["orders"]
         both.close()
 
 
@@ -300,9 +314,36 @@ def test_a_late_caller_still_has_its_time() -> None:
     now_s = [0.0]
     with serve(respond) as cluster:
         channel = cluster.open(1_000)
-        channel.get_route("orders")
+        channel.routes.get_route("orders")
         with Exchange(channel, lambda: now_s[0]) as exchange:
             call = exchange.start(MASTER, ASK)
             exchange.advance(0)
             now_s[0] = 3_600.0
             assert exchange.wait([call])[0].fields == {"offset": "0"}
+
+
+def test_a_broker_that_is_away_for_longer_than_a_request_may_take_is_found_again() -> None:
+    with serve(respond) as cluster:
+        connection = Connection(
+            request_timeout_ms=SHORT_MS,
+            request_retry_interval_ms=1,
+            name_servers=cluster.name_server.address,
+            server_away_timeout_ms=LONG_MS,
+        )
+        channel = RemotingChannel(connection)
+        channel.call(MASTER, ASK)
+        cluster.brokers[0].stop()
+        cluster.name_server.stop()
+        tries = count()
+        pause = Exchange._pause
+
+        def start_late(exchange: Exchange, call: Call) -> None:
+            pause(exchange, call)
+            if call.limit.deadline_s > call.limit.since_s + SHORT_MS / 1000 and not next(tries):
+                cluster.brokers[0].start()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Exchange, "_pause", start_late)
+            assert channel.call(MASTER, ASK).code == 0
+        assert next(tries), "the broker came back in a second window"
+        channel.close()

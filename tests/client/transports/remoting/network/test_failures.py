@@ -6,21 +6,18 @@ import pickle
 
 import pytest
 
-from rmqpull_client.connection import Connection
 from rmqpull_client.errors import (
     BrokerFailed,
     FilterRefused,
     GroupNotFound,
-    HandshakeFailed,
     OffsetNotFound,
     QueueNotFound,
     RequestRefused,
     TopicNotFound,
     Unserved,
 )
-from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
-from rmqpull_client.transports.remoting.network.failures import Attempts, is_busy, make_refusal
+from rmqpull_client.transports.remoting.network.cluster import Place
+from rmqpull_client.transports.remoting.network.failures import is_busy, make_refusal
 from rmqpull_proto.remoting.command import RemotingCommand
 
 BROKER, NAME_SERVER = Place("10.0.0.1:10911", "broker-a"), Place("10.0.0.9:9876")
@@ -49,6 +46,7 @@ KEYS, PERMISSIONS = "Check the access key and the secret key", "Check the permis
         (1, "SYSTEM_ERROR", f"{ACL}: Check signature failed for accessKey=reader, {ACL_AT}", RequestRefused, KEYS),
         (1, "SYSTEM_ERROR", f"{ACL}: No accessKey is configured, {ACL_AT}", RequestRefused, "set options accessKey"),
         (1, "SYSTEM_ERROR", f"{ACL}: No default permission for topic:t, {ACL_AT}", RequestRefused, "PUB of the topic"),
+        (1, "SYSTEM_ERROR", f"{ACL}: No permission for topic:t, {ACL_AT}", RequestRefused, "PUB of the topic"),
         (16, "NO_PERMISSION", "username cannot be null.", RequestRefused, "set options accessKey"),
         (
             16,
@@ -127,20 +125,3 @@ def test_a_server_that_does_not_know_a_request_may_be_the_wrong_one(place: Place
 )
 def test_a_busy_server_is_told_by_code_or_text(code: int, remark: str | None, busy: bool) -> None:
     assert is_busy(RemotingCommand(code, remark=remark)) is busy
-
-
-@pytest.mark.parametrize(
-    ("place", "advice"),
-    [
-        (BROKER, r"The name server at 10\.0\.0\.9:9876 told this address\. .*brokerAddresses .*broker-a=HOST:PORT\.$"),
-        (
-            BROKER._replace(is_given=True),
-            r"Option brokerAddresses names this address: check that it is the broker's\.$",
-        ),
-    ],
-)
-def test_an_address_that_leads_to_another_server_names_who_told_it(place: Place, advice: str) -> None:
-    attempts = Attempts(Connection(name_servers="10.0.0.9:9876"), Target("t", "broker-a"), PULL)
-    attempts.add_lost(place, ConnectionLost(Cause.OTHER_PROTOCOL, "the bytes are HTTP", "HTTP"))
-    with pytest.raises(HandshakeFailed, match=rf"broker broker-a at 10\.0\.0\.1:10911: .*speaks HTTP\. {advice}"):
-        raise attempts.make_error()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueR
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE, Decoded, decode_pieces
 from rmqpull_client.transports.remoting.reading.segments import Piece, QueuePlan
+from rmqpull_proto.columns import BODY_ENCODINGS
+from tests.harness.recorded_messages import CLIENTS, read_recorded
 from tests.harness.stored_records import StoredRecord
 
 PLANS = [QueuePlan(QueueRange(MessageQueue("orders", "broker-a", number), 0, 1_000), 32) for number in range(3)]
@@ -36,6 +39,23 @@ def offsets(rows: Sequence[QueueRows]) -> dict[MessageQueue, list[int]]:
     return {
         entry.queue: [at for batch in entry.batches for at in batch.column("queueOffset").to_pylist()] for entry in rows
     }
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_bytes_of_clients_in_other_languages_become_their_rows(client: str) -> None:
+    """Each recorded response is decoded as it came from a real broker."""
+    for recorded in read_recorded(client):
+        names = list(recorded.rows[0])
+        end = len(recorded.rows)
+        piece = Piece(PLANS[0], 0, end, end, len(recorded.body), (memoryview(recorded.body), 0, len(recorded.body)))
+        (entry,) = decode_pieces([piece], [*names, "bodyEncoding"], EVERYTHING).rows
+        found = [row for batch in entry.batches for row in batch.to_pylist()]
+        for row in found:
+            row["properties"] = dict(row["properties"])
+            row["bornTimestamp"] = round(row["bornTimestamp"].timestamp() * 1000)
+            if row.pop("bodyEncoding") != BODY_ENCODINGS["IDENTITY"]:
+                row["body"] = zlib.decompress(row["body"], wbits=47)  # zlib or gzip
+        assert found == recorded.rows
 
 
 def test_pieces_of_several_queues_become_one_batch_each() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 
 import pytest
 
@@ -11,12 +12,14 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue
+from rmqpull_client.transports.remoting.client import RemotingClient
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, wait_for
 from rmqpull_client.transports.remoting.reading import waiting
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_queues import QueueScript, serve_queues
-from tests.harness.scripted_remoting import Act, Reaction, ScriptedServer
+from tests.harness.scripted_remoting import Act, Reaction, RouteScript, ScriptedServer, make_route
 from tests.harness.waiting import WAIT_S, wait_until
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
@@ -28,10 +31,16 @@ def pulls(server: ScriptedServer) -> list[RemotingCommand]:
     return [request for request in server.requests if request.code == RequestCode.PULL_MESSAGE]
 
 
+def wait_for_pulls(server: ScriptedServer, count: int) -> list[RemotingCommand]:
+    """Returns the pulls that a server got, as soon as there are as many: it may read them after a wait is over."""
+    wait_until(lambda: len(pulls(server)) >= count, f"{count} pulls")
+    return pulls(server)
+
+
 def test_a_wait_parks_the_smallest_pull_of_each_queue() -> None:
     with serve_queues(QueueScript(), queues=4, flow=Flow(long_polling_timeout_ms=7_000)) as (client, [server]):
         assert not client.wait_for_messages("g", AT_END, 50)
-        parked = pulls(server)
+        parked = wait_for_pulls(server, 4)
     assert sorted(int(pull.fields["queueId"]) for pull in parked) == [0, 1, 2, 3]
     expected = {"sysFlag": "6", "maxMsgNums": "1", "suspendTimeoutMillis": "7000", "queueOffset": "100"}
     assert all(expected.items() <= pull.fields.items() for pull in parked)
@@ -41,7 +50,7 @@ def test_pulls_stay_parked_for_the_next_wait() -> None:
     with serve_queues(QueueScript(), queues=4) as (client, [server]):
         for _ in range(5):
             assert not client.wait_for_messages("g", AT_END, 20)
-        assert len(pulls(server)) == 4
+            assert len(wait_for_pulls(server, 4)) == 4
         assert server.connections == 1
 
 
@@ -49,7 +58,7 @@ def test_a_queue_at_another_offset_is_parked_again() -> None:
     with serve_queues(QueueScript(), queues=4) as (client, [server]):
         client.wait_for_messages("g", AT_END, 20)
         assert client.wait_for_messages("g", AT_END | {QUEUES[2]: 99}, LONG_MS)
-        assert len(pulls(server)) == 5
+        assert len(wait_for_pulls(server, 5)) == 5
 
 
 def test_a_message_ends_the_wait() -> None:
@@ -104,6 +113,12 @@ def test_messages_that_the_filter_drops_do_not_end_a_wait() -> None:
     with serve_queues(broker) as (client, [server]):
         for _ in range(2):
             assert not client.wait_for_messages("g", {QUEUES[0]: 100}, 50, MessageFilter("paid"))
+        wait_until(
+            lambda: (
+                client.wait_for_messages("g", {QUEUES[0]: 100}, 50, MessageFilter("paid")) or len(pulls(server)) == 2
+            ),
+            "pulled behind what the filter has dropped",
+        )
         assert [pull.fields["queueOffset"] for pull in pulls(server)] == ["100", "150"]
 
 
@@ -115,10 +130,22 @@ def test_a_refused_wait_is_an_error() -> None:
 
 def test_a_broker_that_is_away_ends_a_wait() -> None:
     """The next query of the bounds says what is wrong."""
-    with serve_queues(QueueScript(), connection=Connection(request_timeout_ms=300)) as (client, [server]):
+    with serve_queues(QueueScript(), connection=Connection(request_timeout_ms=1_000)) as (client, [server]):
         client.query_bounds(["orders"])
         server.stop()
         assert client.wait_for_messages("g", {QUEUES[0]: 100}, LONG_MS)
+
+
+def test_a_slave_that_does_not_know_the_topic_ends_no_wait() -> None:
+    """Only its master decides. Without a pause the query would plan again and again."""
+    unknown = QueueScript(disturb=lambda request, number: request.make_response(17, remark="topic[orders] not exist"))
+    with ScriptedServer(unknown) as slave:
+        routes = RouteScript({"orders": make_route({"broker-a": {1: slave.address}}, 1)})
+        with ScriptedServer(routes) as name_server:
+            client = RemotingClient(RemotingChannel(Connection(name_servers=name_server.address)), Flow())
+            with closing(client):
+                assert not client.wait_for_messages("g", {QUEUES[0]: 100}, 300)
+        wait_until(lambda: len(pulls(slave)) == 1, "asked once")
 
 
 def test_the_queues_and_the_groups_of_a_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +157,7 @@ def test_the_queues_and_the_groups_of_a_wait_are_limited(monkeypatch: pytest.Mon
         assert [group for group, _ in client._parked._kept] == ["one", "two"]
         wait_until(lambda: {pull.fields["consumerGroup"] for pull in pulls(server)} >= {"one", "two"}, "parked")
         client.wait_for_messages("one", AT_END, 50)
-        assert sum(pull.fields["consumerGroup"] == "one" for pull in pulls(server)) == 3
+        assert sum(pull.fields["consumerGroup"] == "one" for pull in wait_for_pulls(server, 6)) == 3
 
 
 def test_a_limited_wait_parks_the_same_queues_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +167,7 @@ def test_a_limited_wait_parks_the_same_queues_each_time(monkeypatch: pytest.Monk
         for _ in range(3):
             client.wait_for_messages("g", AT_END, 50)
             client.wait_for_messages("g", dict(reversed(AT_END.items())), 50)
-        assert sorted(int(pull.fields["queueId"]) for pull in pulls(server)) == [0, 1, 2]
+        assert sorted(int(pull.fields["queueId"]) for pull in wait_for_pulls(server, 3)) == [0, 1, 2]
 
 
 def test_an_idle_query_sends_no_pulls_while_its_pulls_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:

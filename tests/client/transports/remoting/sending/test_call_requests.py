@@ -21,13 +21,19 @@ LATER_US = (NOW_MS + 60_000) * 1_000
 
 
 class FakeTopics:
-    """Topics have a queue, but ``wide`` has four. Those that begin with ``old`` have no timer. ``fifo`` has a type."""
+    """Topics have a queue, but ``wide`` has four. Those that begin with ``old`` have no timer. ``fifo`` has a type.
+
+    ``compacted`` keeps the newest message of each key.
+    """
 
     def list_queues(self, topic: str) -> Sequence[MessageQueue]:
         return [MessageQueue(topic, "a", number) for number in range(4 if topic == "wide" else 1)]
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         return frozenset({"FIFO"} if topic == "fifo" else {"NORMAL", "FIFO", "DELAY"})
+
+    def is_compacted(self, topic: str) -> bool:
+        return topic == "compacted"
 
     def has_timer(self, topic: str) -> bool:
         return not topic.startswith("old")
@@ -136,6 +142,15 @@ def test_rows_of_another_type_than_their_topic_are_illegal() -> None:
     requests, reasons = make({}, {"messageGroup": "g"}, topics=[("fifo", 2)])
     assert [rows for *_, rows in summarize(requests)] == [[1]]
     assert reasons == {0: "topic fifo takes only messages of type FIFO, and this is one of type NORMAL"}
+
+
+def test_a_compaction_topic_takes_no_rows_without_keys() -> None:
+    rows: list[dict[str, Any]] = [{"keys": ["k"]}, {"keys": []}, {"keys": None}, {"keys": ["k", "l"]}]
+    _, reasons = make(*rows, topics=[("compacted", 4)])
+    lost = "topic compacted has cleanup.policy=COMPACTION, and loses messages without keys"
+    assert reasons == {1: lost, 2: lost}
+    assert make({}, topics=[("compacted", 1)])[1] == {0: lost}
+    assert make(*rows, topics=[("orders", 4)])[1] == {}
 
 
 def test_no_rows_are_no_request() -> None:

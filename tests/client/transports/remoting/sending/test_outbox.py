@@ -35,8 +35,8 @@ class Rows(NamedTuple):
 class OutboxRun:
     """A harness: an outbox with a clock, and the requests that it has sent."""
 
-    def __init__(self, timeout_s: float = 10.0, retries_max: int | None = None) -> None:
-        self.box = Outbox(Turns(lambda count: 0), SendLimits(timeout_s, retries_max, 0.05))
+    def __init__(self, timeout_s: float = 10.0, retries_max: int | None = None, away_s: float = 0.0) -> None:
+        self.box = Outbox(Turns(lambda count: 0), SendLimits(timeout_s, retries_max, 0.05, away_s))
         self.now_s = 100.0
 
     def add(
@@ -57,7 +57,7 @@ class OutboxRun:
         error = None if outcome is Outcome.STORED else BrokerUnavailable(text)
         self.box.settle(request, outcome, error, self.now_s)
 
-    def wait(self) -> None:
+    def skip_ahead(self) -> None:
         """Moves the clock to the next moment at which something is to do."""
         next_s = self.box.find_next_s()
         assert next_s is not None, "nothing is to do"
@@ -107,7 +107,7 @@ def test_a_retry_of_an_ordered_queue_goes_before_what_waits_behind_it(run: Outbo
     run.send()
     run.settle(first, Outcome.LOST)
     assert run.send() == []
-    run.wait()
+    run.skip_ahead()
     assert run.send() == [first]
     run.settle(first, Outcome.STORED)
     assert run.send() == [second]
@@ -119,7 +119,7 @@ def test_a_request_for_any_queue_is_retried_on_another_broker(run: OutboxRun, ou
     run.send()
     assert request.queue in A
     run.settle(request, outcome)
-    run.wait()
+    run.skip_ahead()
     assert run.send() == [request]
     assert request.queue in B
 
@@ -141,7 +141,7 @@ def test_if_all_brokers_are_away_they_are_tried_again(run: OutboxRun) -> None:
     request = run.add(1, queues=A)
     run.send()
     run.settle(request, Outcome.LOST)
-    run.wait()
+    run.skip_ahead()
     assert run.send() == [request]
 
 
@@ -177,7 +177,7 @@ def test_pauses_between_retries_double_up_to_a_second(run: OutboxRun) -> None:
         assert run.send() == [request]
         run.settle(request, Outcome.RETRY)
         before_s = run.now_s
-        run.wait()
+        run.skip_ahead()
         pauses.append(round(run.now_s - before_s, 3))
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
@@ -188,7 +188,7 @@ def test_retries_end_with_their_number_or_with_the_time_limit() -> None:
     by_number.send()
     by_number.settle(request, Outcome.RETRY)
     assert by_number.box.find_failed() == []
-    by_number.wait()
+    by_number.skip_ahead()
     by_number.send()
     by_number.settle(request, Outcome.RETRY, "busy")
     assert by_number.box.find_failed() == [request]
@@ -204,12 +204,14 @@ def test_retries_end_with_their_number_or_with_the_time_limit() -> None:
 def test_an_attempt_has_most_of_the_time_limit_and_time_in_which_nobody_watched_does_not_count(run: OutboxRun) -> None:
     request = run.add(1)
     run.send()
-    assert (request.attempt_until_s, request.deadline_s) == (106.0, 110.0)
+    assert request.limit is not None
+    assert request.limit.deadline_s == 110.0
+    assert request.attempt_until_s == 106.0
     run.box.forgive(3.0)
-    assert (request.attempt_until_s, request.deadline_s) == (109.0, 113.0)
+    assert (request.attempt_until_s, request.limit.deadline_s) == (109.0, 113.0)
     run.now_s = 109.0
     run.settle(request, Outcome.LOST)
-    run.wait()
+    run.skip_ahead()
     run.send()
     assert request.attempt_until_s == 113.0
 
@@ -262,7 +264,7 @@ def test_whatever_happens_each_row_is_stored_and_ordered_queues_keep_their_order
         if not waiting:
             if run.box.find_next_s() is None:
                 break
-            run.wait()
+            run.skip_ahead()
             continue
         steps += 1
         request = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
@@ -276,3 +278,40 @@ def test_whatever_happens_each_row_is_stored_and_ordered_queues_keep_their_order
     for queue in (A[0], B[1]):
         own = [row for number, kind in enumerate(kinds) if kind == queue for row in (number * 2, number * 2 + 1)]
         assert [row for row in stored if row in own] == own
+
+
+def lose_until_failed(run: OutboxRun, request: SendRequest, outcome: Outcome) -> float:
+    """Lets each attempt end alike. Returns after how many seconds time was up."""
+    begun_s = run.now_s
+    while not run.box.find_failed():
+        for sent in run.send():
+            run.settle(sent, outcome)
+        if not run.box.find_failed():
+            run.skip_ahead()
+    return run.now_s - begun_s
+
+
+@pytest.mark.parametrize(("outcome", "limit_s"), [(Outcome.LOST, 60.0), (Outcome.RETRY, 10.0), (Outcome.BUSY, 10.0)])
+def test_only_brokers_that_are_away_are_waited_for_longer(outcome: Outcome, limit_s: float) -> None:
+    run = OutboxRun(away_s=60.0)
+    waited_s = lose_until_failed(run, run.add(1, queues=A), outcome)
+    assert limit_s - 2 < waited_s <= limit_s
+
+
+def test_without_a_limit_for_brokers_that_are_away_a_lost_one_gets_that_of_a_request() -> None:
+    run = OutboxRun()
+    assert 8 < lose_until_failed(run, run.add(1, queues=A), Outcome.LOST) <= 10
+
+
+def test_a_broker_that_comes_back_busy_has_the_time_of_a_request_again() -> None:
+    run = OutboxRun(away_s=60.0)
+    request = run.add(1, queues=A)
+    while run.now_s < 130:
+        for sent in run.send():
+            run.settle(sent, Outcome.LOST)
+        run.skip_ahead()
+    for sent in run.send():
+        run.settle(sent, Outcome.BUSY)
+    assert request.limit is not None
+    assert request.limit.deadline_s > run.now_s
+    assert run.box.find_failed() == []

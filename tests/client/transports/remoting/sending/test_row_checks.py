@@ -9,6 +9,7 @@ import pytest
 
 from rmqpull_client.transports.remoting.sending.row_checks import find_illegal_rows, find_other_types
 from rmqpull_proto.columns import PUBLISH_SCHEMA
+from rmqpull_proto.remoting.properties import NOT_WRITABLE
 
 
 def find(*rows: dict[str, Any], start: int = 0) -> dict[int, str]:
@@ -26,6 +27,7 @@ def find(*rows: dict[str, Any], start: int = 0) -> dict[int, str]:
         {"tags": "Größe", "keys": [], "properties": []},
         {"tags": "", "messageGroup": ""},  # as if there were none
         {"properties": [("__SHARDINGKEY", "g")]},  # not reserved
+        {"properties": [("a", "\x01b\x01c\x01"), ("b", "\n\x00")]},
         {"bodyEncoding": 0x201},
     ],
 )
@@ -49,7 +51,10 @@ def test_a_row_of_an_ordinary_kind_is_legal(row: dict[str, Any]) -> None:
         ({"properties": [("a", "")]}, "property a is empty, and RocketMQ drops empty properties"),
         ({"properties": [("a", "b"), ("DELAY", "3")]}, "property DELAY is RocketMQ's own"),
         ({"properties": [("a\x01", "b")]}, "the name of a property has a character 1 or 2"),
-        ({"properties": [("a", "b\x02")]}, "the value of a property has a character 1 or 2"),
+        (
+            {"properties": [("a", "b\x02")]},
+            "the value of a property has a character 2",
+        ),
         ({"bodyEncoding": 7}, "its bodyEncoding is 7, which is unknown"),
     ],
 )
@@ -59,6 +64,11 @@ def test_an_illegal_row_is_named_with_the_reason(row: dict[str, Any], reason: st
     assert list(found) == [2]
     assert found[2].startswith(reason)
     assert find(legal, legal, row, legal, start=1) == {1: found[2]}
+
+
+@pytest.mark.parametrize("name", sorted(NOT_WRITABLE))
+def test_a_property_of_rocketmqs_is_illegal(name: str) -> None:
+    assert find({}, {"properties": [("a", "b"), (name, "x")]}) == {1: f"property {name} is RocketMQ's own"}
 
 
 def test_each_row_has_the_reason_of_the_first_rule_that_it_breaks() -> None:

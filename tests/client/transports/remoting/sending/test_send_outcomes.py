@@ -12,9 +12,10 @@ from rmqpull_client.errors import (
     HandshakeFailed,
     RmqpullError,
 )
+from rmqpull_client.transports.away import TimeLimit
+from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.exchange import Call
-from rmqpull_client.transports.remoting.network.failures import Attempts
 from rmqpull_client.transports.remoting.sending.outbox import Call as SendCall
 from rmqpull_client.transports.remoting.sending.outbox import Outcome, SendRequest
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
@@ -27,7 +28,7 @@ SEND = RemotingCommand(320)
 def make_call(response: RemotingCommand | None = None, error: RmqpullError | None = None) -> Call:
     target = Target("orders", "broker-a")
     attempts = Attempts(Connection(name_servers="a:1"), target, SEND)
-    call = Call(target, SEND, (), True, None, 0.0, attempts, iter(()))
+    call = Call(target, SEND, (), True, TimeLimit(10.0, 0.0, 0.0, 10.0), False, attempts, iter(()))
     call.response, call.error, call.place = response, error, Place("10.0.0.1:10911", "broker-a")
     return call
 

@@ -1,0 +1,1 @@
+"""Attacks on a broker beside a healthy client of Java's: what its sends take meanwhile, what the broker keeps."""

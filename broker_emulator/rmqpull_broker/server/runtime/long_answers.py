@@ -1,0 +1,42 @@
+"""Answers whose bodies may be long: they are written in slices, and end at the limit of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, RemotingService, Reply
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX, FrameTooLarge
+from rmqpull_proto.remoting.json_parts import Parts
+
+Answer = Reply | Coroutine[Any, Any, Reply]
+
+
+class _Body:
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def take(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > FRAME_BYTES_MAX:
+            raise FrameTooLarge(f"the answer has more than {FRAME_BYTES_MAX} bytes, the max of a frame")
+
+    def join(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def answer(service: RemotingService, call: RemotingCall, parts: Parts) -> Answer:
+    """Answers with a body of these parts: at once if one slice is enough. Raises FrameTooLarge."""
+    body = _Body()
+    if service.service.slices.begin(parts, body.take):
+        return call.respond(body=body.join())
+    return _go_on(service, call, parts, body)
+
+
+async def _go_on(service: RemotingService, call: RemotingCall, parts: Parts, body: _Body) -> RemotingCommand:
+    with call.peer.ending_with_connection():
+        await service.service.slices.finish(parts, body.take)
+    return call.respond(body=body.join())

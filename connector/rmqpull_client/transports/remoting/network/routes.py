@@ -1,0 +1,242 @@
+"""The routes of topics: which are asked for when, and which are used on while name servers or brokers are away."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from rmqpull_client.connection import wrap_name
+from rmqpull_client.errors import (
+    BrokerBusy,
+    BrokerUnavailable,
+    HandshakeFailed,
+    OptionError,
+    RmqpullError,
+    TopicNotFound,
+)
+from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, KnownRoute, Target
+from rmqpull_client.transports.remoting.network.exchange import Exchange, Servers
+from rmqpull_client.transports.remoting.network.failures import join_names
+from rmqpull_client.transports.remoting.network.listings import REFRESH_MOST_S, Listings, decode_body, find_masters
+from rmqpull_client.transports.remoting.network.looks import make_looks
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.routes import TopicRoute
+
+_FOUND_OR_NOT = frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST)))
+_logger = logging.getLogger(__name__)
+
+
+class Routes:
+    """The routes of one cluster. ``clock`` is for their age and for waits. Methods raise what calls of a channel do."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        cluster: ClusterView,
+        listings: Listings,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._servers = servers
+        self._cluster = cluster
+        self._listings = listings
+        self._clock = clock
+        self._sleep = sleep
+        self._endpoints = servers.connection.endpoints_and_namespace
+        self._is_without_name_server = False
+
+    def get_route(self, topic: str) -> KnownRoute:
+        """Returns the route of a topic. Raises TopicNotFound, and BrokerUnavailable if no broker is registered."""
+        routes = self.get_routes([topic])
+        if topic in routes:
+            return routes[topic]
+        if self._lacks_brokers([self._wrap(topic)]):
+            raise BrokerUnavailable(
+                f"No broker is registered at the name server at {self._endpoints}, so nobody knows topic {topic}. "
+                "Check that the brokers are running, and that their namesrvAddr names this name server."
+            )
+        raise self.make_no_topic_error(topic)
+
+    def get_routes(self, topics: Sequence[str]) -> dict[str, KnownRoute]:
+        """Returns the routes of topics. Topics that do not exist are left out.
+
+        Routes are asked for again when they are older than the connection's poll interval. A name server drops a broker
+        as soon as it disconnects; so a topic or a broker that was known before counts as gone only if the broker says
+        so, and an expected one only when it has registered without the topic. Raises OptionError for a static topic.
+        """
+        self._wait_for_brokers(topics)
+        self._drop_deleted(topics)
+        self._listings.check_given()
+        found: dict[str, KnownRoute] = {}
+        for topic in topics:
+            known = self._cluster.get_known(self._wrap(topic))
+            if known is not None:
+                if known.route.is_static:
+                    raise OptionError(
+                        f"Topic {topic} is a static topic: its queues may move between brokers, which is not "
+                        "supported. Use another topic."
+                    )
+                found[topic] = known
+        return found
+
+    def _wait_for_brokers(self, topics: Sequence[str]) -> None:
+        """Asks for routes until no broker is missing: name servers that have just been started know none.
+
+        Expected brokers that stay away are forgotten after the time limit, with a warning.
+        """
+        names = [self._wrap(topic) for topic in topics]
+        for _ in make_looks(self._servers.connection, lambda: self._describe_missing(names), self._clock, self._sleep):
+            self.refresh(topics)
+            if not topics or not self._lacks_brokers(names):
+                return
+        if self._list_expected(names):
+            _logger.warning("Gave up waiting for %s. Their queues count as lost.", self._describe_missing(names))
+        for name in names:
+            self._cluster.forget(name, self._cluster.expected.get(name, ()))
+
+    def _lacks_brokers(self, names: Sequence[str]) -> bool:
+        """Whether an expected broker is not registered, or no route is known and no broker registered at all.
+
+        A name server that does not tell who is registered lets nobody wait.
+        """
+        if self._cluster.list_known() and not self._list_expected(names):
+            return False
+        for brokers in self._listings.ask_each_for_brokers():
+            if brokers is None:
+                return False
+            self._forget_gone(names, find_masters(brokers))
+            if brokers and not self._list_expected(names):
+                return False
+        return True
+
+    def _forget_gone(self, names: Sequence[str], masters: Collection[str]) -> None:
+        """Asks for the routes of topics with expected brokers that are registered, and expects these no longer.
+
+        A broker registers together with all of its topics. So one that is registered, and that the route does not name,
+        does not have the topic any more. The route is asked for last, because the broker may just register.
+        """
+        registered = {name: brokers.intersection(masters) for name, brokers in self._list_expected(names).items()}
+        if found := [name for name, brokers in registered.items() if brokers]:
+            self._ask_routes(found, None)
+        for name in found:
+            self._cluster.forget(name, registered[name])
+
+    def _list_expected(self, names: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        return {name: self._cluster.expected[name] for name in names if name in self._cluster.expected}
+
+    def _describe_missing(self, names: Sequence[str]) -> str:
+        expected = self._list_expected(names)
+        if not expected:
+            return self._listings.describe_none()
+        brokers = sorted({broker for found in expected.values() for broker in found})
+        return (
+            f"broker {join_names(brokers)} of topic {join_names(sorted(expected))}, which the name server at "
+            f"{self._endpoints} does not have"
+        )
+
+    def has_broker(self, topic: str, broker_name: str) -> bool:
+        """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""
+        name = self._wrap(topic)
+        self._ask_routes([name], None)
+        known = self._cluster.get_known(name)
+        return known is not None and bool(known.get_addresses(broker_name))
+
+    def refresh(self, topics: Iterable[str], deadline_s: float | None = None) -> None:
+        """Asks for the routes that are not fresh, all at the same time.
+
+        If no name server responds, known routes are used for another interval.
+        """
+        now_s = self._clock()
+        names = [name for name in dict.fromkeys(map(self._wrap, topics)) if not self._cluster.is_fresh(name, now_s)]
+        if known := [name for name in names if self._cluster.get_known(name) is not None]:
+            limit_s = min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000)
+            try:
+                until_s = min(time.monotonic() + limit_s, deadline_s or math.inf)
+                self._ask_routes(known, until_s, is_tried_once=True)
+            except (BrokerUnavailable, BrokerBusy, HandshakeFailed) as error:
+                level = logging.DEBUG if self._is_without_name_server else logging.WARNING
+                _logger.log(level, "The known routes are used on, because new ones cannot be asked for: %s", error)
+                self._is_without_name_server = True
+                for name in known:
+                    self._cluster.keep(name, self._clock())
+        if unknown := [name for name in names if name not in known]:
+            self._ask_routes(unknown, deadline_s)
+
+    def _ask_routes(self, names: Sequence[str], deadline_s: float | None, is_tried_once: bool = False) -> None:
+        """Asks for routes. If a name server lacks a topic, the others are asked too: it may have just started."""
+        missing = names
+        for _ in self._cluster.list_name_servers():
+            if not missing:
+                return
+            missing = self._ask_one_for_routes(missing, deadline_s, is_tried_once)
+        for name in missing:
+            self._cluster.learn_missing(name, self._clock())
+
+    def _ask_one_for_routes(self, names: Sequence[str], deadline_s: float | None, is_tried_once: bool) -> list[str]:
+        """Asks a name server. Returns the topics that it does not have; the next one is asked next then."""
+        missing: list[str] = []
+        lacking: set[str] = set()
+        with Exchange(self._servers) as exchange:
+            calls = [
+                exchange.start(
+                    NAME_SERVER,
+                    RemotingCommand(
+                        RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name, "acceptStandardJsonOnly": "true"}
+                    ),
+                    accepted=_FOUND_OR_NOT,
+                    deadline_s=deadline_s,
+                    is_tried_once=is_tried_once,
+                )
+                for name in names
+            ]
+            for name, call, response in zip(names, calls, exchange.wait(calls), strict=True):
+                if response.code == ResponseCode.TOPIC_NOT_EXIST:
+                    missing.append(name)
+                    lacking |= {call.place.address} if call.place is not None else set()
+                else:
+                    self._cluster.learn(name, decode_body(call, TopicRoute.decode), self._clock())
+        self._is_without_name_server = False
+        for address in lacking:
+            self._cluster.leave_name_server(address)
+        return missing
+
+    def _drop_deleted(self, topics: Iterable[str]) -> None:
+        """Asks brokers that the name server has dropped whether they still have the topic.
+
+        Brokers that do not respond at once are kept. So are those of which only a slave responds: it may lag.
+        """
+        with Exchange(self._servers) as exchange:
+            calls = [
+                exchange.start(
+                    Target(topic, broker_name, may_use_slave=True),
+                    RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}),
+                    accepted=_FOUND_OR_NOT,
+                    deadline_s=time.monotonic()
+                    + min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000),
+                    is_tried_once=True,
+                )
+                for topic in topics
+                for broker_name in self._cluster.list_absent(self._wrap(topic))
+            ]
+            for call in calls:
+                try:
+                    (response,) = exchange.wait([call])
+                except RmqpullError:
+                    continue
+                is_told_by_master = call.place is not None and not call.place.is_slave
+                if response.code == ResponseCode.TOPIC_NOT_EXIST and is_told_by_master:
+                    self._cluster.drop_broker(self._wrap(call.target.topic), call.target.broker_name)
+
+    def make_no_topic_error(self, topic: str) -> TopicNotFound:
+        """Returns the exception for a topic without a route."""
+        return TopicNotFound(
+            ResponseCode.TOPIC_NOT_EXIST.name,
+            f"The name server at {self._endpoints} has no route for topic {topic}. Check the name, and create the "
+            "topic if it is missing, for example with `mqadmin updateTopic`.",
+        )
+
+    def _wrap(self, name: str) -> str:
+        return wrap_name(self._servers.connection.namespace, name)

@@ -1,0 +1,67 @@
+"""Whose unfinished frames are not read any more when all hold too much, and whose take too long."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.core.clients.unfinished_frames import (
+    BYTES_PER_S_MIN,
+    FRAME_MS_MAX,
+    HELD_BYTES_MAX,
+    SMALL_FRAME_BYTES,
+    UnfinishedFrames,
+)
+
+MIB = 1 << 20
+
+
+def hold(*frames: tuple[str, int]) -> UnfinishedFrames[str]:
+    """Frames of connections ``a1``, ``a2``, ``b1`` ..., each named after its address, with the MiB that they hold."""
+    unfinished = UnfinishedFrames[str]()
+    for key, mib in frames:
+        unfinished.note(key, key[0], mib * MIB, 0)
+    return unfinished
+
+
+@pytest.mark.parametrize(
+    ("frames", "paused"),
+    [
+        pytest.param([("a1", 100), ("a2", 156)], set(), id="as much as all may hold"),
+        pytest.param([("a1", 100), ("a2", 157)], {"a1", "a2"}, id="a lone address holds too much"),
+        pytest.param([("a1", 100), ("a2", 50), ("b1", 110)], {"a1", "a2"}, id="the address that holds most"),
+        pytest.param([("a1", 150), ("b1", 138), ("c1", 1)], {"a1", "b1"}, id="the reserve is used up"),
+        pytest.param([("a1", 100), ("a2", 0), ("b1", 188), ("c1", 2)], {"a1", "b1", "c1"}, id="nobody but small ones"),
+    ],
+)
+def test_who_is_not_read_any_more(frames: list[tuple[str, int]], paused: set[str]) -> None:
+    assert hold(*frames).paused == paused
+
+
+def test_all_are_read_again_when_others_have_left_room() -> None:
+    unfinished = hold(("a1", 130), ("a2", 130))
+    unfinished.remove("a2")
+    assert not unfinished.paused
+    assert unfinished.held_bytes == 130 * MIB
+
+
+def test_a_small_frame_of_another_address_is_always_read() -> None:
+    unfinished = hold(("a1", HELD_BYTES_MAX // MIB), ("a2", 40))
+    unfinished.note("b1", "b", SMALL_FRAME_BYTES, 0)
+    assert unfinished.paused == {"a1", "a2"}
+
+
+@pytest.mark.parametrize(("held_bytes", "more_ms"), [(1, 0), (BYTES_PER_S_MIN, 1_000), (16 * MIB, 256_000)])
+def test_a_frame_has_more_time_the_more_of_it_has_come(held_bytes: int, more_ms: int) -> None:
+    unfinished = UnfinishedFrames[str]()
+    unfinished.note("a1", "a", 1, 5)
+    unfinished.note("a1", "a", held_bytes, 20_000)
+    assert unfinished.list_late(5 + FRAME_MS_MAX + more_ms) == []
+    assert unfinished.list_late(6 + FRAME_MS_MAX + more_ms) == ["a1"]
+
+
+def test_the_next_frame_of_a_connection_has_its_own_time() -> None:
+    unfinished = hold(("a1", 0))
+    unfinished.remove("a1")
+    unfinished.remove("a1")
+    unfinished.note("a1", "a", 1, FRAME_MS_MAX)
+    assert unfinished.list_late(2 * FRAME_MS_MAX) == []

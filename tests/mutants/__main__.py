@@ -1,0 +1,139 @@
+"""Changes the most important modules in one place at a time, and names the changes that no test notices.
+
+python -m tests.mutants                          all modules, 50 minutes at most, in an order that the day chooses
+python -m tests.mutants offsets.py backlog.py    those whose paths end so, all of them
+python -m tests.mutants --list                   prints the changes
+
+First the tests of the module itself run, and those of all its package when they notice nothing. It exits with 1 when
+both miss a change that `survivors.py` does not know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.mutants.changes import Mutant, list_mutants
+from tests.mutants.modules import MODULES, find_tests
+from tests.mutants.survivors import KNOWN
+from tests.mutants.trial import REPOSITORY, Trial, load_once
+
+_SLOWER = 8
+"""A change that makes tests so much slower is noticed: it may wait or loop for ever."""
+_START_S = 10.0
+_UNCHANGED_S = 600.0
+_NOTICED, _MISSED = "noticed", "MISSED"
+
+
+class Task(NamedTuple):
+    """A change of a module, to be tried with tests."""
+
+    module: str
+    mutant: Mutant
+    tests: Sequence[Sequence[str]]
+    """The tests of the module, and then those of its folder."""
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.mutant.line}: {self.mutant.change}"
+
+
+def main() -> None:
+    """Runs the program. Exits with 1 for a change that no test notices, and 2 when the tests fail without any."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("modules", nargs="*", help="how the paths of modules end; all by default")
+    parser.add_argument("--minutes", type=float, default=50, help="end after so long, with the rest untried")
+    parser.add_argument("--processes", type=int, default=2, help="trials at the same time")
+    parser.add_argument("--seed", type=int, default=datetime.date.today().toordinal(), help="the order of the changes")
+    parser.add_argument("--list", action="store_true", help="print the changes, and try none")
+    options = parser.parse_args()
+    chosen = [name for name in MODULES if not options.modules or name.endswith(tuple(options.modules))]
+    tasks = [task for module in chosen for task in list_tasks(module)]
+    if options.list:
+        print(*tasks, sep="\n")
+        return
+    random.Random(options.seed).shuffle(tasks)
+    load_once()
+    deadline = time.monotonic() + options.minutes * 60
+    with tempfile.TemporaryDirectory() as folder:
+        limits = measure_all(chosen, Path(folder))
+        results = list(try_all(tasks, limits, deadline, options.processes, Path(folder)))
+    missed = [task for task, result in results if result == _MISSED]
+    print(f"{len(results)} of {len(tasks)} changes tried with seed {options.seed}, {len(missed)} not noticed.")
+    new = [task for task in missed if (task.module, *task.mutant.change) not in KNOWN]
+    if new:
+        print("Tests must notice these, or tests/mutants/survivors.py must say why they need not:", *new, sep="\n  ")
+        sys.exit(1)
+
+
+def list_tasks(module: str) -> Iterator[Task]:
+    """Yields the changes of a module."""
+    path = REPOSITORY / module
+    for mutant in list_mutants(path.read_text(encoding="utf-8"), str(path)):
+        yield Task(module, mutant, find_tests(module))
+
+
+def measure_all(modules: Sequence[str], folder: Path) -> dict[Sequence[str], float]:
+    """Returns the time limits of tests, in seconds. Exits with 2 unless they succeed, and notice a broken module."""
+    limits: dict[Sequence[str], float] = {}
+    log = folder / "unchanged.log"
+    for module in modules:
+        path, own = REPOSITORY / module, find_tests(module)[0]
+        for tests in find_tests(module):
+            if tests not in limits:
+                trial = Trial(path, None, tests, _UNCHANGED_S, log)
+                if trial.finish() != 0:
+                    print(f"{tests} fail without a change:\n{log.read_text(encoding='utf-8')}", file=sys.stderr)
+                    sys.exit(2)
+                limits[tests] = _START_S + _SLOWER * trial.passed_s
+        broken = compile("raise RuntimeError('this module is broken')", str(path), "exec")
+        if Trial(path, broken, own, limits[own], log).finish() == 0:
+            print(f"{own} do not load {module}.", file=sys.stderr)
+            sys.exit(2)
+    return limits
+
+
+def try_all(
+    tasks: Sequence[Task], limits: Mapping[Sequence[str], float], deadline: float, processes: int, folder: Path
+) -> Iterator[tuple[Task, str]]:
+    """Tries changes, some at a time, until the deadline. Yields each with its result."""
+    waiting = iter(tasks)
+    running: list[tuple[Task, int, Trial]] = []
+
+    def start(task: Task, step: int) -> None:
+        log = folder / f"{len(running)}.log"
+        limit_s = limits[task.tests[step]]
+        running.append((task, step, Trial(REPOSITORY / task.module, task.mutant.code, task.tests[step], limit_s, log)))
+
+    while True:
+        while len(running) < processes and time.monotonic() < deadline:
+            if (task := next(waiting, None)) is None:
+                break
+            start(task, 0)
+        if not running:
+            return
+        for entry in list(running):
+            task, step, trial = entry
+            result = trial.find_result()
+            if result is None:
+                continue
+            running.remove(entry)
+            if result == 0 and step + 1 < len(task.tests):
+                start(task, step + 1)
+                continue
+            if result == 0:
+                print(f"{_MISSED}: {task}", flush=True)
+            yield task, _MISSED if result == 0 else _NOTICED
+        with contextlib.suppress(InterruptedError):
+            time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()
