@@ -19,6 +19,8 @@ import pyarrow as pa
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, Method
 
@@ -190,7 +192,7 @@ async def pull_rate(endpoints: str, topic: str, from_offset: int, rows: int, nam
             pull = v1.QueuePull(queue=queue(topic, 0), offset=offset, until_offset=until)
             request = v1.PullColumnsRequest(group=GROUP, queues=[pull], columns=names)
             response = checked(await call(COLUMNS.methods["PullColumns"], request))
-            read = sum(batch.num_rows for batch in columns.read_stream(response.arrow_ipc))
+            read = sum(batch.num_rows for batch in read_stream(response.arrow_ipc, PULLABLE_SCHEMA))
             if not read:
                 raise SystemExit(f"a pull of {topic} at offset {offset} found nothing where messages are")
             offset += read

@@ -334,6 +334,13 @@ LIMITS_OF_CALLS = {
             "rows of one published batch", "server.wire.limits:PUBLISH_ROWS_MAX", "rows", "BAD_REQUEST", ONE_AT_A_TIME
         ),
         Limit(
+            "Arrow batches of one published batch",
+            "server.wire.limits:PUBLISH_BATCHES_MAX",
+            "",
+            "MESSAGE_CORRUPTED",
+            "each costs some microseconds, even without rows",
+        ),
+        Limit(
             "topics of one published batch", "server.wire.limits:PUBLISH_TOPICS_MAX", "", "BAD_REQUEST", ONE_AT_A_TIME
         ),
         Limit(

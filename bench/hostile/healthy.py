@@ -11,7 +11,8 @@ from itertools import count
 from bench.broker_load import calls, checked
 from bench.broker_load import queue as queue_of
 from bench.hostile.lines import PAUSE_S, Line, make_request
-from rmqpull_proto import columns
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.sending_headers import SendMessageRequestHeaderV2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -85,5 +86,5 @@ async def read_numbers(endpoints: str) -> set[int]:
             if not response.queues[0].row_count:
                 return found
             offset = response.queues[0].next_offset
-            for batch in columns.read_stream(response.arrow_ipc):
+            for batch in read_stream(response.arrow_ipc, PULLABLE_SCHEMA):
                 found.update(int(body) for body in batch.column("body").to_pylist())

@@ -1,4 +1,4 @@
-"""The Arrow schemas of ``rmqpull.v1``, and Arrow IPC streams to and from bytes.
+"""The Arrow schemas of ``rmqpull.v1``, and how Arrow IPC streams are written.
 
 The columns have the names of the Spark row, so a pulled column becomes a Spark column without a change. Topic, broker
 name and queue id are not columns: the response lists its queues in the order of their rows. Every column may be null.
@@ -85,24 +85,6 @@ def select_pulled(names: Sequence[str]) -> pa.Schema:
     return select(PULLABLE_SCHEMA, names) if names else PULL_SCHEMA
 
 
-def check(batch: pa.RecordBatch, schema: pa.Schema, required: Sequence[str] = ()) -> None:
-    """Raises ValueError unless the columns are in the schema, with its types and without repetition, and no required
-    column is missing.
-
-    Also validates the buffers, because Arrow does not: offsets from a client could point anywhere.
-    """
-    names = batch.schema.names
-    if len(set(names)) < len(names):
-        raise ValueError(f"Columns must have different names, got {', '.join(names)}.")
-    if missing := [name for name in required if name not in names]:
-        raise ValueError(f"Missing column: {', '.join(missing)}.")
-    select(schema, names)
-    for field in batch.schema:
-        if field.type != (wanted := schema.field(field.name).type):
-            raise ValueError(f"Column {field.name} must be {wanted}, got {field.type}.")
-    batch.validate(full=True)
-
-
 def list_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Returns the names and the values of all entries of maps, and the index of the map that each entry is in."""
     lists = pa.ListArray.from_arrays(maps.offsets, maps.keys)
@@ -120,20 +102,6 @@ def keep_entries(maps: pa.MapArray, is_kept: pa.Array) -> pa.MapArray:
     offsets = counts.take(pc.subtract(maps.offsets, maps.offsets[0]))
     mask = maps.is_null() if maps.null_count else None
     return pa.MapArray.from_arrays(offsets, names.filter(is_kept), values.filter(is_kept), maps.type, mask=mask)
-
-
-def read_stream(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:
-    """Reads the batches of an Arrow IPC stream without a copy: they keep ``data`` alive. Empty data has no batches.
-
-    Raises ValueError when the data is not a complete stream.
-    """
-    if not len(data):
-        return []
-    try:
-        with pa.ipc.open_stream(data) as reader:
-            return list(reader)
-    except (OSError, pa.ArrowException) as broken:
-        raise ValueError(f"Not a complete Arrow IPC stream: {broken}") from broken
 
 
 def write_stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:

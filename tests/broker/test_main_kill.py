@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.broker_processes import StartProcess
 from tests.harness.rpc_client import Connect, RpcClient
@@ -98,7 +100,7 @@ def kept_bulk(client: RpcClient) -> list[tuple[int, int]]:
     while len(labels) < end:
         pull = v1.QueuePull(queue=v1.Queue(topic="bulk", broker_name="broker-a"), offset=len(labels))
         answer = client.call("PullColumns", v1.PullColumnsRequest(group="g", queues=[pull], columns=["body"]))
-        for batch in columns.read_stream(answer.arrow_ipc):
+        for batch in read_stream(answer.arrow_ipc, PULLABLE_SCHEMA):
             labels += [body.as_py().rstrip(b"\0") for body in batch.column("body")]
     numbers = [int(label.split()[0]) for label in labels[::ROWS]]
     assert labels == [b"%d %d " % (number, row) for number in numbers for row in range(ROWS)]

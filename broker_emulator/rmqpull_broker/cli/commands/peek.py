@@ -24,9 +24,11 @@ from rmqpull_broker.cli.in_flight import show_in_flight
 from rmqpull_broker.cli.message_lines import make_json_rows
 from rmqpull_broker.cli.output import Refused, show_json, show_table
 from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
-from rmqpull_proto import columns, rpc
+from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as v2_service
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 GROUP = "TOOLS_CONSUMER"
@@ -193,7 +195,7 @@ class _Reader:
                 group=GROUP, queues=[pull], filter_expression=self.expression, max_rows=_WINDOW_ROWS
             )
             response = self.connection.columns("PullColumns", request)
-            for batch in columns.read_stream(response.arrow_ipc):
+            for batch in read_stream(response.arrow_ipc, PULLABLE_SCHEMA):
                 yield from self._matching(entry, batch)
             if response.queues[0].next_offset <= first:
                 return  # the queue ended or was trimmed meanwhile

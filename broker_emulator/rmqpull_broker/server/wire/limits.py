@@ -6,6 +6,7 @@ PULL_ROWS_MAX = 65_536
 PULL_BYTES_MAX = 32 << 20
 PUBLISH_BYTES_MAX = 32 << 20
 PUBLISH_ROWS_MAX = 65_536
+PUBLISH_BATCHES_MAX = 1_000
 PUBLISH_TOPICS_MAX = 1_000
 """The broker handles a batch in one step, during which other calls wait."""
 

@@ -6,8 +6,14 @@ import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
 from rmqpull_broker.core.sending.publishing import AutoCreation, Published, TopicPart
-from rmqpull_broker.server.wire.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX, PUBLISH_TOPICS_MAX
-from rmqpull_proto import columns
+from rmqpull_broker.server.wire.limits import (
+    PUBLISH_BATCHES_MAX,
+    PUBLISH_BYTES_MAX,
+    PUBLISH_ROWS_MAX,
+    PUBLISH_TOPICS_MAX,
+)
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PUBLISH_SCHEMA
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import stages_pb2
 
@@ -34,9 +40,7 @@ def _read_batch(arrow_ipc: bytes) -> pa.RecordBatch:
     if len(arrow_ipc) > PUBLISH_BYTES_MAX:
         raise BadRequest(f"a batch of {len(arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
     try:
-        batches = columns.read_stream(arrow_ipc)
-        for batch in batches:
-            columns.check(batch, columns.PUBLISH_SCHEMA, required=["body"])
+        batches = read_stream(arrow_ipc, PUBLISH_SCHEMA, required=["body"], batches_max=PUBLISH_BATCHES_MAX)
     except ValueError as error:
         raise MessageCorrupted(f"cannot read the batch: {error}") from None
     if not batches:

@@ -15,7 +15,8 @@ from rmqpull_client.transports.grpc.retry import Cancellation
 from rmqpull_client.transports.message_filters import columns_to_pull, keep_matching_tags
 from rmqpull_client.transports.port import QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import LANES_AT_ONCE, Piece
-from rmqpull_proto import columns as wire
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.columns_response import ReceivedColumns
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
@@ -159,7 +160,7 @@ def _find_loss_in_range(entry: QueueRange, bounds: Bounds) -> Loss | None:
 
 def _decode_rows(asked: Sequence[QueueRange], response: ReceivedColumns) -> list[QueueRows]:
     """Returns the rows of a response by queue. The stream has the queues in the order of the request."""
-    batches = wire.read_stream(response.arrow_ipc)
+    batches = read_stream(response.arrow_ipc, PULLABLE_SCHEMA)
     if not batches:
         return []
     table = pa.Table.from_batches(batches)

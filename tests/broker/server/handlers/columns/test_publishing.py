@@ -11,6 +11,8 @@ import pytest
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.rpc_client import RpcClient
 
@@ -140,7 +142,7 @@ def test_the_ways_of_packing_are_told_apart_in_columns_and_are_one_over_the_stan
     assert said == [v2.Encoding.IDENTITY] + [v2.Encoding.GZIP] * 4
     pull = v1.QueuePull(queue=v1.Queue(topic="single", broker_name="broker-a"))
     answer = client.call("PullColumns", v1.PullColumnsRequest(group="g", queues=[pull], columns=["bodyEncoding"]))
-    assert columns.read_stream(answer.arrow_ipc)[0].column("bodyEncoding").to_pylist() == numbers
+    assert read_stream(answer.arrow_ipc, PULLABLE_SCHEMA)[0].column("bodyEncoding").to_pylist() == numbers
 
 
 # --- SendMessageBack --------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from rmqpull_broker.core.model import Message
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.parking_watch import ParkingWatch
 from tests.harness.rpc_client import Connect, RpcClient
@@ -37,7 +39,7 @@ def statuses(answer: Any) -> list[tuple[str, int, int]]:
 
 
 def table_of(answer: Any) -> pa.Table:
-    return pa.Table.from_batches(columns.read_stream(answer.arrow_ipc))
+    return pa.Table.from_batches(read_stream(answer.arrow_ipc, PULLABLE_SCHEMA))
 
 
 def bodies_of(answer: Any) -> list[bytes]:

@@ -16,6 +16,7 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.arrow_streams import read_stream
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.messages.stored_columns import decode_columns
 from rmqpull_proto.remoting.messages.stored_messages import locate_records
@@ -103,7 +104,7 @@ def read_columns(client: RpcClient, topic: str) -> Fields:
         filter_expression=v2.FilterExpression(expression="*"),
         columns=columns.PULLABLE_SCHEMA.names,
     )
-    (batch,) = columns.read_stream(client.call("PullColumns", request).arrow_ipc)
+    (batch,) = read_stream(client.call("PullColumns", request).arrow_ipc, columns.PULLABLE_SCHEMA)
     rows: list[Fields] = batch.to_pylist()
     return rows[0]
 
