@@ -1,10 +1,16 @@
-"""A Python source with prepared batches: the most that Spark can take from any Python source."""
+"""A Python source with prepared batches: the most that Spark can take from any Python source.
+
+With the option ``endpoints``, its tasks get the same batches by gRPC from ``bench.bare_grpc_server``, each while Spark
+takes the one before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
+import grpc
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -12,10 +18,16 @@ from pyspark.sql.types import StructType
 
 from bench.ready_batches import row_batch, rows_of_a_batch
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from rmqpull_proto import rpc
+from rmqpull_proto.columns import PULL_SCHEMA, write_stream
+from rmqpull_proto.columns_response import ReceivedColumns
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+_LIMITS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 
 class CeilingSource(DataSource):
-    """Options: ``partitions``, ``rowsPerPartition``, ``bodyBytes``."""
+    """Options: ``partitions``, ``rowsPerPartition``, ``bodyBytes``, ``endpoints``."""
 
     @classmethod
     def name(cls) -> str:
@@ -37,17 +49,49 @@ class _Ready:
         self._partitions = int(options["partitions"])
         self._rows = int(options["rowsPerPartition"])
         self._body_bytes = int(options["bodyBytes"])
+        self._endpoints = options.get("endpoints")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the same batch again and again. The last one may be smaller."""
         share = rows_of_a_batch(self._body_bytes)
         ready = row_batch(tuple(self._names), min(share, self._rows), self._body_bytes)
-        for begin in range(0, self._rows, share):
+        batches = repeat(ready) if self._endpoints is None else _pull(self._endpoints, ready)
+        for begin, batch in zip(range(0, self._rows, share), batches, strict=False):
             left = self._rows - begin
-            yield ready if left >= share else ready.slice(0, left)
+            yield batch if left >= share else batch.slice(0, left)
 
     def _parts(self) -> list[InputPartition]:
         return [InputPartition(number) for number in range(self._partitions)]
+
+
+def prepare_server(endpoints: str, names: Sequence[str], body_bytes: int) -> None:
+    """Gives a bare server the batch that tasks pull: the columns that travel, as a broker sends them."""
+    share = rows_of_a_batch(body_bytes)
+    batch = row_batch(tuple(name for name in names if name in PULL_SCHEMA.names), share, body_bytes)
+    with grpc.insecure_channel(endpoints, _LIMITS) as channel:
+        request = v1.PublishColumnsRequest(arrow_ipc=write_stream(batch.schema, [batch]))
+        _make_call(channel, "PublishColumns")(request)
+
+
+def _pull(endpoints: str, ready: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yields batches that a server sends, with the columns of ``ready`` that do not travel."""
+    with grpc.insecure_channel(endpoints, _LIMITS) as channel:
+        call = _make_call(channel, "PullColumns", ReceivedColumns)
+        ahead = call.future(v1.PullColumnsRequest())
+        while True:
+            response = ahead.result()
+            ahead = call.future(v1.PullColumnsRequest())
+            with pa.ipc.open_stream(response.arrow_ipc) as stream:
+                for batch in stream:
+                    columns = [
+                        batch[name] if name in batch.schema.names else ready[name] for name in ready.schema.names
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, schema=ready.schema)
+
+
+def _make_call(channel: grpc.Channel, name: str, response: Any = None) -> Any:
+    method = rpc.COLUMNS.methods[name]
+    return channel.unary_unary(method.path, method.request.SerializeToString, (response or method.response).FromString)
 
 
 class _BatchReader(_Ready, DataSourceReader):

@@ -1,32 +1,35 @@
-"""The gate against slower reads: compares the ratio of our rows per second to the engine's ceiling with the recorded
-one.
+"""The gate against slower reads: compares the ratio of our rows per second to those of a bare transfer with the
+recorded one.
 
-Both are read in turn in one session on two cores, so that other work on the machine slows both. Each is judged by its
-fastest run: other processes make runs slower and never faster, so the fastest of several runs varies little. A read
-that is 15 % slower falls below ROOM of the recorded ratio and fails. Only micro-batches are timed, since the start of a
-query takes equally long for both.
+The bare transfer does what no source can leave out: a server sends prepared batches by gRPC, and a Python source gives
+them to Spark. So the ratio says how much the rest costs, and differs little between machines. Both are read in turn in
+one session on two cores, so that other work on the machine slows both. Each is judged by its fastest run: other
+processes make runs slower and never faster, so the fastest of several runs varies little. A read that is 15 % slower
+falls below ROOM of the recorded ratio and fails. Only micro-batches are timed, since the start of a query takes equally
+long for both.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import click
-from pyspark.sql import DataFrame
 
-from bench.comparison import CEILING, OURS
+from bench.ceiling import prepare_server
 from bench.machine_load import pin_cores
 from bench.machine_lock import measure_alone
 from bench.reading import BODY_ONLY, DEFAULT_ROW
+from bench.servers import BARE, peer_server
 from bench.session import session
 from bench.sizes import QUICK
 from bench.timing import batches_seconds
-from bench.topics import BenchContext, evenly
+from bench.topics import BenchContext, Topic, evenly
+from pyspark_rmqpull.schema import ROW_SCHEMA
 
 RECORDED = Path(__file__).with_name("gate.json")
 ROOM = 0.9
@@ -36,25 +39,25 @@ ROUNDS_MAX = 12
 """A read that seems slower gets more rounds. Only one that stays slower fails."""
 ROUNDS_TO_RECORD = 12
 ROWS = 3_200_000
-READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
+READS = {"default row": (DEFAULT_ROW, ROW_SCHEMA.fieldNames()), "body only": (BODY_ONLY, ["body"])}
 
 
 @dataclass
 class Rounds:
-    """The seconds of each round, of the ceiling and of our source."""
+    """The seconds of each round, of the bare transfer and of our source."""
 
-    ceiling: list[float] = field(default_factory=list)
+    transfer: list[float] = field(default_factory=list)
     ours: list[float] = field(default_factory=list)
 
     def add(self, seconds: tuple[float, float]) -> None:
-        """Adds one round: the ceiling's seconds and ours."""
-        self.ceiling.append(seconds[0])
+        """Adds one round: the seconds of the transfer and ours."""
+        self.transfer.append(seconds[0])
         self.ours.append(seconds[1])
 
     @property
     def ratio(self) -> float:
-        """Our rate divided by the ceiling's, each in its fastest round."""
-        return min(self.ceiling) / min(self.ours)
+        """Our rate divided by that of the transfer, each in its fastest round."""
+        return min(self.transfer) / min(self.ours)
 
 
 def judge(measure: Callable[[], tuple[float, float]], recorded: float) -> tuple[bool, Rounds]:
@@ -74,16 +77,19 @@ def measured(rows: int) -> Iterator[tuple[str, Callable[[], tuple[float, float]]
     with (
         session(with_kafka=False) as opened,
         BenchContext(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic,
+        peer_server(BARE) as bare,
     ):
-        for name, selection in READS.items():
-            measure = partial(measure_round, topic.contenders(is_stream=True, selection=selection), rows)
+        for name, (selection, columns) in READS.items():
+            prepare_server(bare.endpoints, columns, topic.body_bytes)
+            measure = partial(measure_round, topic, bare.endpoints, selection)
             measure()  # warms up
             yield name, measure
 
 
-def measure_round(readers: Mapping[str, Callable[[], DataFrame]], rows: int) -> tuple[float, float]:
-    """Returns the seconds of one read by the ceiling and by our source."""
-    return batches_seconds(readers[CEILING](), rows), batches_seconds(readers[OURS](), rows)
+def measure_round(topic: Topic, bare: str, selection: str | None) -> tuple[float, float]:
+    """Returns the seconds of one bare transfer and of one read by our source."""
+    transfer = batches_seconds(topic.transfer(bare, is_stream=True, selection=selection), topic.rows)
+    return transfer, batches_seconds(topic.ours(is_stream=True, selection=selection), topic.rows)
 
 
 @click.command()
@@ -103,12 +109,12 @@ def main(record: bool) -> None:
             for _ in range(ROUNDS_TO_RECORD):
                 rounds.add(measure())
             kept[name] = round(rounds.ratio, 2)
-            print(f"gate: {name}: {kept[name]} of the ceiling, recorded")
+            print(f"gate: {name}: {kept[name]} of the bare transfer, recorded")
             continue
         passed, rounds = judge(measure, kept[name])
         word = "passed" if passed else "SLOWER"
         print(
-            f"gate: {name}: {word}: {rounds.ratio:.2f} of the ceiling after {len(rounds.ours)} rounds, "
+            f"gate: {name}: {word}: {rounds.ratio:.2f} of the bare transfer after {len(rounds.ours)} rounds, "
             f"recorded {kept[name]}, at least {kept[name] * ROOM:.2f} required"
         )
         is_slower |= not passed

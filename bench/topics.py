@@ -113,12 +113,17 @@ class Topic:
         assert self.kafka is not None
         return of_kafka(self.reader(is_stream), self.kafka.endpoints, self.kafka_name, selection, **options)
 
-    def ceiling(self, is_stream: bool, selection: str | None = None) -> DataFrame:
+    def ceiling(self, is_stream: bool, selection: str | None = None, reader: Any = None) -> DataFrame:
         """Returns as many prepared rows in as many partitions."""
-        reader = self.reader(is_stream).format("ceiling").option("partitions", self.queues)
+        reader = (reader or self.reader(is_stream)).format("ceiling").option("partitions", self.queues)
         reader = reader.option("bodyBytes", self.body_bytes).option("rowsPerPartition", self.rows // self.queues)
         rows: DataFrame = with_selection(reader, selection).load()
         return rows
+
+    def transfer(self, endpoints: str, is_stream: bool, selection: str | None = None) -> DataFrame:
+        """Returns the same rows, which a bare server at ``endpoints`` sends."""
+        reader = self.reader(is_stream).option("endpoints", endpoints)
+        return self.ceiling(is_stream, selection, reader)
 
     def contenders(self, is_stream: bool, selection: str | None = None) -> dict[str, Callable[[], DataFrame]]:
         """Returns the contenders that can read all of it, by name."""

@@ -24,6 +24,8 @@ settings.register_profile("rmqpull", deadline=None, max_examples=30)
 settings.register_profile("fast", deadline=None, max_examples=10)
 # For .ci/nightly. A failure prints what repeats it.
 settings.register_profile("nightly", deadline=None, max_examples=3_000, print_blob=True)
+# For make fuzz.
+settings.register_profile("fuzz", deadline=None, max_examples=10_000, print_blob=True)
 settings.load_profile("rmqpull")
 
 TESTS = Path(__file__).parent

@@ -41,7 +41,7 @@ def read_stream(
     try:
         messages = _read_messages(data)
         schema = _read_schema(messages, accepted, required)
-        batches = []
+        batches: list[pa.RecordBatch] = []
         for message in messages:
             if len(batches) == batches_max:
                 raise ValueError(f"The stream has more than {batches_max} batches; send fewer and larger ones.")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rmqpull_proto.arrow_streams import METADATA_BYTES_MAX, check_schema, read_stream
 from rmqpull_proto.columns import PUBLISH_SCHEMA, PULL_SCHEMA, PULLABLE_SCHEMA, write_stream
+from tests.harness.hostile_input import damage, limit_cpu
 
 BATCH = pa.record_batch(
     {"body": pa.array([b"one", None]), "keys": pa.array([["k1", "k2"], None], PULL_SCHEMA.field("keys").type)}
@@ -186,39 +187,16 @@ def test_offsets_and_texts_are_validated(column: dict[str, Any]) -> None:
         read(write_stream(batch.schema, [batch]))
 
 
-WILD_NUMBERS = (0, 1, 3, 8, 64, 1 << 16, 1 << 31, (1 << 31) - 1, 1 << 40, 1 << 62, (1 << 64) - 1)
 SOUND = write_stream(FULL.schema, [FULL, FULL.slice(1)])
 COMPRESSED = write_as(FULL, compression="zstd")
 SPARE_BYTES = 1 << 20
 
 
-@st.composite
-def damaged_streams(draw: st.DrawFn) -> bytes:
-    """Streams in which bits are flipped, numbers are replaced and parts are missing or repeated."""
-    data = bytearray(draw(st.sampled_from((SOUND, SOUND, COMPRESSED))))
-    for _ in range(draw(st.integers(1, 4))):
-        at = draw(st.integers(0, len(data) - 1))
-        match draw(st.integers(0, 3)):
-            case 0:
-                data[at] ^= 1 << draw(st.integers(0, 7))
-            case 1:
-                at -= at % 8
-                data[at : at + 8] = struct.pack("<Q", draw(st.sampled_from(WILD_NUMBERS)))
-            case 2:
-                at -= at % 4
-                data[at : at + 4] = struct.pack("<I", draw(st.sampled_from(WILD_NUMBERS)) & 0xFFFFFFFF)
-            case 3:
-                at -= at % 8
-                until = at + 8 * draw(st.integers(1, 8))
-                data[at:until] = data[at:until] * draw(st.sampled_from((0, 2)))
-        if not data:
-            break
-    return bytes(data)
-
-
-@given(damaged_streams())
+@pytest.mark.edge
+@given(st.sampled_from((SOUND, SOUND, COMPRESSED)).flatmap(damage))
 @example(SOUND)
 @example(COMPRESSED)
+@limit_cpu
 def test_no_damage_is_read(data: bytes) -> None:
     """Each batch that comes out has sound buffers, and every value can be read. Nothing of a wild size is allocated."""
     before = pa.default_memory_pool().max_memory()

@@ -18,15 +18,19 @@ the first batch is ``{"version": 1}``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX
 from rmqpull_client.errors import OptionError
 from rmqpull_client.loss import Loss, OnLoss, find_loss
 from rmqpull_client.model import MessageQueue, TopicBounds
 
 VERSION = 1
+_QUEUE_ID_MAX = (1 << 31) - 1
+_NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class QueueOffsets:
     @classmethod
     def from_json(cls, form: Any) -> QueueOffsets:
         """Parses the form that :meth:`to_json` makes. Raises OptionError for anything else."""
-        if not isinstance(form, dict) or not isinstance(form.get("version"), int):
+        if not isinstance(form, dict) or type(form.get("version")) is not int or form["version"] < 1:
             raise OptionError(f"The checkpoint holds {form!r}, which rmqpull did not write. Use another checkpoint.")
         if form["version"] > VERSION:
             raise OptionError(
@@ -69,7 +73,7 @@ class QueueOffsets:
             )
         try:
             offsets, starts = flatten_offsets(form.get("offsets", {})), flatten_offsets(form.get("starts", {}))
-            return cls(offsets, starts, dict(form.get("creationIds", {})), form.get("queryId"))
+            return cls(offsets, starts, _read_creation_ids(form), _read_query_id(form))
         except (TypeError, ValueError, AttributeError) as error:
             raise OptionError(f"The checkpoint holds damaged offsets of rmqpull ({error}): {form!r}.") from None
 
@@ -85,11 +89,37 @@ def nest_offsets(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dic
 def flatten_offsets(form: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[MessageQueue, int]:
     """Reverses :func:`nest_offsets`. Raises TypeError, ValueError or AttributeError for another form."""
     return {
-        MessageQueue(topic, broker_name, int(queue_id)): int(offset)
+        MessageQueue(topic, broker_name, _read_queue_id(queue_id)): _read_offset(offset)
         for topic, brokers in form.items()
         for broker_name, queues in brokers.items()
         for queue_id, offset in queues.items()
     }
+
+
+def _read_queue_id(text: str) -> int:
+    if not _NUMBER.fullmatch(text) or (number := int(text)) > _QUEUE_ID_MAX:
+        raise ValueError(f"the queue id {text[:40]!r} is not a number from 0 to {_QUEUE_ID_MAX}")
+    return number
+
+
+def _read_offset(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= INT64_MAX:
+        raise ValueError(f"the offset {value!r:.40} is not a number from 0 to {INT64_MAX}")
+    return value
+
+
+def _read_creation_ids(form: Mapping[str, Any]) -> dict[str, str]:
+    ids = form.get("creationIds", {})
+    if not isinstance(ids, dict) or not all(isinstance(each, str) for each in ids.values()):
+        raise TypeError("creationIds are not texts by topic")
+    return ids.copy()
+
+
+def _read_query_id(form: Mapping[str, Any]) -> str | None:
+    query_id = form.get("queryId")
+    if query_id is not None and not isinstance(query_id, str):
+        raise TypeError("queryId is not a text")
+    return query_id
 
 
 def find_resume_offsets(

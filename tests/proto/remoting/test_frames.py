@@ -17,6 +17,7 @@ from rmqpull_proto.remoting.frames import (
     read_frame_bytes,
     split_frames,
 )
+from tests.harness.hostile_input import limit_cpu
 
 
 def make_frame(header: bytes = b"{}", body: bytes = b"", serialization: int = 0) -> bytes:
@@ -90,7 +91,9 @@ def test_the_largest_frame_passes_and_a_byte_more_does_not() -> None:
         split_frames(memoryview(longer), 0, 8)
 
 
+@pytest.mark.edge
 @given(st.binary(max_size=64))
+@limit_cpu
 def test_any_bytes_give_frames_or_an_error(received: bytes) -> None:
     try:
         found = split_frames(memoryview(received), 0, len(received))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any, get_args, get_type_hints
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from rmqpull_proto.remoting.headers import (
     UnregisterClientRequestHeader,
 )
 from tests.harness.header_tables import REQUEST_HEADERS, RESPONSE_HEADERS
+from tests.harness.hostile_input import limit_cpu
 
 HEADERS = sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda header: header.__name__)
 VALUES: dict[object, st.SearchStrategy[Any]] = {
@@ -47,7 +49,9 @@ def test_a_header_survives(data: st.DataObject, header: type[Header]) -> None:
     assert header.from_fields({**value.to_fields(), "unknown": "field"}) == value
 
 
+@pytest.mark.edge
 @given(data=st.data(), header=st.sampled_from(HEADERS), texts=st.dictionaries(st.text(max_size=9), st.text(max_size=9)))
+@limit_cpu
 def test_any_fields_give_a_header_or_an_error(data: st.DataObject, header: type[Header], texts: dict[str, str]) -> None:
     received = {**data.draw(draw_header(header)).to_fields(), **texts}
     damaged = {

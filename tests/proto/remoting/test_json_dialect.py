@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import DEPTH_MAX, read_json, write_json
+from tests.harness.hostile_input import limit_cpu
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 VALUES = st.recursive(
@@ -116,12 +117,16 @@ ODD = st.sampled_from(
 )
 
 
+@pytest.mark.edge
 @given(st.lists(ODD | TEXTS, max_size=20).map("".join))
+@limit_cpu
 def test_any_text_gives_a_value_or_an_error(text: str) -> None:
     assert read_or_explain(text.encode())
 
 
+@pytest.mark.edge
 @given(value=VALUES, data=st.data())
+@limit_cpu
 def test_a_damaged_text_gives_a_value_or_an_error(value: Any, data: st.DataObject) -> None:
     text = bytearray(json.dumps(value).encode())
     for _ in range(data.draw(st.integers(1, 3))):

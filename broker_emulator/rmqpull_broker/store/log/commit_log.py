@@ -100,17 +100,22 @@ class CommitLog:
 
     def read(self, from_position: int, until_position: int) -> Iterator[list[Fact]]:
         """Yields the batches whose records begin in ``[from_position, until_position)``. Raises CorruptLog for
-        damage."""
+        damage, and for a segment that is missing."""
         for base, end in self.segments():
             start, end = max(from_position, base + record.SEGMENT_HEADER_BYTES), min(until_position, end)
             if start >= end:
                 continue
-            file, reached = self._file_system.open(segment_name(base)), start - base
+            try:
+                file, reached = self._file_system.open(segment_name(base)), start - base
+            except FileNotFoundError:
+                raise CorruptLog(f"{self._describe(base)} is missing, and acknowledged messages with it") from None
             try:
                 version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
                 for offset, frame in read_frames(file, reached, end - base):
                     reached = offset + frame.size
                     yield list(record.decode_payload(frame.payload, version))
+            except record.UnknownFormat as error:
+                raise CorruptLog(f"{self._describe(base)} cannot be read: {error}") from None
             finally:
                 file.close()
             if reached < end - base:

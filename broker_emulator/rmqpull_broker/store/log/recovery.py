@@ -161,6 +161,11 @@ class LogRecovery:
             rows.apply()
         except record.UnknownFormat as error:
             raise CorruptLog(f"{self._describe(base)} cannot be read: {error}") from None
+        except (AssertionError, LookupError, ValueError) as error:
+            raise CorruptLog(
+                f"{self._describe(base)} does not continue what comes before it, up to offset {self.size}: {error!r}; "
+                "it may be a copy of another file. Restore it"
+            ) from error
         finally:
             file.close()
         return batches

@@ -10,6 +10,7 @@ from rmqpull_broker.core.errors import IllegalFilterExpression
 from rmqpull_broker.core.filters import sql92_grammar
 from rmqpull_broker.core.filters.sql92 import TooComplex
 from rmqpull_broker.core.filters.sql92_grammar import TOKENS_MAX, parse
+from tests.harness.hostile_input import limit_cpu
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,9 @@ WORDS = "a NOT AND OR BETWEEN IN TRUE IS NULL CONTAINS 'x' 5 0.0 1e3 ( ) , = <> 
 PIECES = st.sampled_from([*WORDS.split(), "\n", "\xa0"])
 
 
+@pytest.mark.edge
 @given(st.text() | st.lists(PIECES).map(" ".join))
+@limit_cpu
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         tree = parse(text)

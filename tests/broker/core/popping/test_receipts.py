@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.errors import InvalidReceiptHandle
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.receipts import Receipt, TopicKind, parse_handle
+from tests.harness.hostile_input import limit_cpu
 
 RECEIPT = Receipt(3, 1_000, 60_000, 7, TopicKind.NORMAL, "broker-a", 2, 5, 900)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -27,7 +28,9 @@ def test_a_handle_says_all_of_its_receipt(receipt: Receipt) -> None:
     assert parse_handle(receipt.handle) == receipt
 
 
+@pytest.mark.edge
 @given(st.text() | st.lists(st.sampled_from(["0", "-1", "x", "", "9" * 30, "²"]), max_size=12).map(" ".join))
+@limit_cpu
 def test_any_other_text_is_refused(text: str) -> None:
     with suppress(InvalidReceiptHandle):
         parse_handle(parse_handle(text).handle)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import ParseDict
 from hypothesis import HealthCheck, example, given, settings
@@ -29,6 +30,7 @@ from rmqpull_broker.server.runtime.faults import find_targets
 from rmqpull_broker.server.wire.codec import message_to
 from rmqpull_proto import columns, rpc
 from tests.harness.handlers import HandlerHarness
+from tests.harness.hostile_input import limit_cpu
 
 METHODS: dict[str, tuple[rpc.Method, Handler]] = {
     name: (service.methods[name], handler)
@@ -259,12 +261,14 @@ def sound(name: str, **fields: Any) -> tuple[str, Any]:
 
 
 # The fixture is a class; every example creates its own broker.
+@pytest.mark.edge
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(said=st.lists(calls(), min_size=1, max_size=12))
 @example(said=[sound("PutFaultRule", rule={"action": 99})])
 @example(said=[sound("PullColumns", maxRows=-1, queues=[{"queue": QUEUE}] * 2)])
 @example(said=[sound("PutGroup", retryMaxTimes=LAST), sound("Telemetry")])
 @example(said=[sound("SendMessage", messages=[{**RETRY, "systemProperties": {**SYSTEM, "deliveryAttempt": LAST}}])])
+@limit_cpu
 def test_any_request_is_answered_or_refused(said: list[tuple[str, Any]]) -> None:
     async def say_all() -> None:
         handlers = HandlerHarness(["broker-a", "broker-b"], BrokerProperties(enable_mixed_message_type=True))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from tests.harness.hostile_input import limit_cpu
 from tests.harness.rpc_client import RpcClient
 
 TIMEOUT_S = 1.0
@@ -63,6 +64,7 @@ def test_bytes_that_are_no_request_are_refused(
     assert not caplog.records
 
 
+@pytest.mark.edge
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.sampled_from(sorted(UNARY)),
@@ -73,6 +75,7 @@ def test_bytes_that_are_no_request_are_refused(
         max_size=3,
     ),
 )
+@limit_cpu
 def test_any_bytes_with_any_headers_get_a_code(
     call: Call, caplog: pytest.LogCaptureFixture, name: str, data: bytes, headers: dict[str, str]
 ) -> None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.server.remoting.connection import (
@@ -113,42 +113,6 @@ def test_without_a_certificate_a_client_with_tls_is_disconnected(connection: soc
 def test_frames_before_a_bad_one_are_answered(connection: socket.socket) -> None:
     connection.sendall(request(1) + b"GET / HTTP/1.1\r\n\r\n")
     assert receive(connection).opaque == 1
-
-
-@pytest.fixture(scope="module")
-def fuzzed() -> Iterator[str]:
-    with running_broker({"orders": 2}, remoting=True) as broker:
-        yield broker.remoting_addresses[0]
-
-
-CODES = st.sampled_from([int(code) for code in RequestCode]) | st.integers(-(1 << 31), (1 << 31) - 1)
-FIELDS = st.dictionaries(
-    st.sampled_from(["topic", "consumerGroup", "queueId", "queueOffset", "sysFlag", "a", "b", "e", "i", "group"]),
-    st.sampled_from(["orders", "0", "-1", "99999999999999999999", "", "x", "\x01\x02", "true"]),
-)
-
-
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(CODES, FIELDS, st.binary(max_size=60), st.sampled_from(Serialization), st.data())
-def test_any_request_gets_an_answer_or_a_closed_connection(
-    fuzzed: str,
-    caplog: pytest.LogCaptureFixture,
-    code: int,
-    fields: dict[str, str],
-    body: bytes,
-    serialization: Serialization,
-    data: st.DataObject,
-) -> None:
-    frame = bytearray(encode_command(RemotingCommand(code, fields, body, 7, serialization=serialization)))
-    for _ in range(data.draw(st.integers(0, 3))):
-        frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
-    host, port = fuzzed.split(":")
-    with socket.create_connection((host, int(port)), 10) as one:
-        one.sendall(frame + request(8))
-        one.shutdown(socket.SHUT_WR)
-        answers = one.makefile("rb").read()
-    assert answers == b"" or len(answers) > 8
-    assert [record for record in caplog.records if record.exc_info] == []
 
 
 # --- clients that do not read -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rmqpull_broker.core.errors import BadRequest, BrokerError, InvalidReceiptHa
 from rmqpull_broker.core.popping.receipts import parse_handle
 from rmqpull_broker.server.handlers.v2 import acknowledging
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from tests.harness.hostile_input import limit_cpu
 from tests.harness.popping import PopHarness, run_pops
 
 CODES = frozenset(v2.Code.keys())
@@ -69,9 +70,11 @@ def list_named(handles: list[str]) -> set[tuple[int, int]]:
     return named
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("in_order", [False, True])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(mutations=st.lists(MUTATIONS, max_size=6))
+@limit_cpu
 def test_mutated_handles_lose_no_message_that_they_do_not_name(in_order: bool, mutations: list[Mutation]) -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send(*BODIES, message_group="g" if in_order else None)
