@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 
@@ -169,6 +170,36 @@ def test_a_full_disk_refuses_messages_serves_reads_and_recovers(broker: StorageH
     kept = broker.bodies()
     assert kept[-1] == b"taken"
     assert StorageHarness(disk.crashed(), EAGER).bodies() == kept
+
+
+class LockableDisk(MemoryFileSystem):
+    """A disk that becomes read-only, as the kernel makes it after errors."""
+
+    is_read_only = False
+
+    def fail_if_told(self, operation: str) -> None:
+        super().fail_if_told(operation)
+        if self.is_read_only and operation != "read":
+            raise OSError(errno.EROFS, "Read-only file system")
+
+
+def test_a_disk_that_becomes_read_only_refuses_messages_serves_reads_and_recovers() -> None:
+    disk = LockableDisk()
+    broker = StorageHarness(disk, EAGER)
+    broker.topic()
+    broker.send(*TWELVE)
+    broker.keep_up()
+    disk.is_read_only = True
+    for _ in range(3):
+        with pytest.raises(OSError, match="Read-only"):
+            broker.send(b"not taken")
+        with contextlib.suppress(OSError):
+            broker.keep_up()
+        assert broker.bodies() == TWELVE
+    disk.is_read_only = False
+    broker.send(b"taken")
+    assert broker.bodies() == [*TWELVE, b"taken"]
+    assert StorageHarness(disk.crashed(), EAGER).bodies() == [*TWELVE, b"taken"]
 
 
 @pytest.mark.proves("A full disk")
