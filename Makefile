@@ -30,7 +30,7 @@ demo-apache: set-up ## do the same with Apache's own broker and producer, which 
 	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights --server apache --output build/demo-apache $(ARGS)
 
 # The processes take one file after the other, in the order of tests/conftest.py. ARGS="--numprocesses 0" uses one process, for a debugger.
-test: set-up ## run the tests with real Spark and our own broker, except long ones (14 minutes on two cores)
+test: set-up ## run the tests with real Spark and our own broker, except long ones (11 minutes on two cores)
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Hypothesis tries fewer examples than in `make test`. The processes share single tests, not whole files.
@@ -44,7 +44,7 @@ APACHE_MAIN_TESTS := tests/proto tests/client tests/processes $(addprefix tests/
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large and not nightly"
 
-test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (20 minutes on two cores)
+test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (13 minutes on two cores)
 	@scripts/set-up maven
 	@set -e; for release in $(APACHE_RELEASES); do \
 		echo "test-apache: RocketMQ $$release"; \
@@ -55,13 +55,13 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 # Each test process starts emulators, with ARGS="-m clients" also two real RocketMQs, and a process per release and language of the clients: up to 2 GB.
 # A process takes one test after the other: the longest take two minutes, and come first. Most tests wait, so there are more of
 # these processes than cores.
-test-clients: set-up ## run Apache's clients of all languages on the emulator; ARGS="-m clients": and on a real RocketMQ, which Maven fetches (10 minutes on two cores)
+test-clients: set-up ## run Apache's clients of all languages on the emulator; ARGS="-m clients": and on a real RocketMQ, which Maven fetches (7 minutes on two cores)
 	@scripts/set-up maven jdk node rust
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m "clients and not nightly" --apache-version 5.3 tests/clients $(ARGS)
 
 # Inputs that peers, users and disks may hand to rmqpull: calls, frames, Arrow streams, handles, filters, checkpoints, options, data directories.
 # The same seed makes the same inputs; memory is limited, so that an input that makes Python allocate gigabytes fails its test.
-fuzz: set-up ## try 10,000 generated inputs on each edge (about 10 minutes; ARGS="--hypothesis-seed 7")
+fuzz: set-up ## try 10,000 generated inputs on each edge (7 minutes on two cores; ARGS="--hypothesis-seed 7")
 	@seed=$$(( $$(date +%s) % 1000000 )); echo "fuzz: --hypothesis-seed $$seed"; ulimit -v 8000000; \
 	$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m edge --hypothesis-profile fuzz --hypothesis-seed $$seed $(ARGS)
 

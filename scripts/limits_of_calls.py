@@ -287,6 +287,20 @@ LIMITS_OF_CALLS = {
             "ours: other calls wait while it is parsed",
         ),
         Limit(
+            "properties of a SQL92 expression",
+            "core.filters.message_filter:PROPERTIES_MAX",
+            "",
+            "ILLEGAL_FILTER_EXPRESSION",
+            "ours: other calls wait while their values are found",
+        ),
+        Limit(
+            "evaluations of one pull",
+            "core.filters.budget:COST_MAX",
+            "parts of a SQL92 expression",
+            "the pull ends where it is, and the client pulls again from there",
+            "ours: other calls wait meanwhile. Rows with equal properties are evaluated once",
+        ),
+        Limit(
             "nesting of a SQL92 expression",
             "core.filters.sql92:NESTING_MAX",
             "levels",

@@ -77,6 +77,7 @@ INTERNAL = {
     "core.state.retention:PUT_AGAIN_MAX": "limits one command; the next one stores the rest again at once",
     "core.state.retention:PUT_AGAIN_BYTES_MAX": "limits one command; the next one stores the rest again at once",
     "core.filters.message_filter:COMPILED_EXPRESSIONS_MAX": "a cache; an evicted expression is compiled again",
+    "core.filters.message_filter:PROPERTY_VALUES_MAX": "only how many rows are looked at in one step",
     "core.pulling.record_pieces:PIECE_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
     "core.pulling.record_pieces:TAIL_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
     "core.pulling.record_pieces:PULL_ROWS_MAX": "how messages are encoded for pulls; no user sees it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,11 @@ SQL92 = "SQL92"
 EXPRESSION_LENGTH_MAX = 32_768
 """Characters of an expression. Parsing a longer one of SQL would block other calls for too long."""
 COMPILED_EXPRESSIONS_MAX = 100
+PROPERTY_VALUES_MAX = 100_000
+"""Values that are found at a time, for an expression with many properties."""
+PROPERTIES_MAX = 200
+COLUMN_COST = 500
+"""Finding the values of a property takes as long as evaluating so many nodes, about 0.1 ms."""
 FEW_ROWS = 32
 
 
@@ -35,9 +40,20 @@ class MessageFilter(abc.ABC):
     def keeps_everything(self) -> bool:
         """Whether every message passes."""
 
+    @property
+    def node_count(self) -> int:
+        """How many nodes of an expression are evaluated for a row that differs from all others; 0 without one."""
+        return 0
+
     @abc.abstractmethod
     def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Returns a boolean for each row of a batch of ``columns.STORED_SCHEMA``; None when every row passes."""
+
+    def evaluate(self, batch: pa.RecordBatch, cost_max: int) -> tuple[pa.Array | None, int]:
+        """Returns the mask of the first rows of a batch, at least one, and its cost: nodes that were evaluated, about
+        ``cost_max`` at most. A filter without an expression costs nothing, and has the mask of all rows.
+        """
+        return self.mask(batch), 0
 
     def matches_any(self, batch: pa.RecordBatch) -> bool:
         """Whether any row passes."""
@@ -86,23 +102,44 @@ class SqlFilter(MessageFilter):
 
     expression: str
     constants: tuple[tuple[str, str], ...] = ()
+    _node_count: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _compiled(self.expression)
+        tree, _ = _compiled(self.expression)
+        object.__setattr__(self, "_node_count", tree.node_count)
 
     @property
     def keeps_everything(self) -> bool:
         return False
 
+    @property
+    def node_count(self) -> int:
+        return self._node_count
+
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        masks: list[pa.Array] = []
+        while batch.num_rows or not masks:
+            mask, _ = self.evaluate(batch, batch.num_rows * self.node_count)
+            masks.append(mask)
+            batch = batch.slice(len(mask))
+        return masks[0] if len(masks) == 1 else pa.concat_arrays(masks)
+
+    def evaluate(self, batch: pa.RecordBatch, cost_max: int) -> tuple[pa.Array, int]:
         tree, named = _compiled(self.expression)
         constants = dict(self.constants)
         names = [name for name in named if name not in constants]
         if not names:
-            return pa.repeat(pa.scalar(_is_true(tree, constants)), batch.num_rows)
-        found = find_combinations([make_property_column(batch, name) for name in names])
+            return pa.repeat(pa.scalar(_is_true(tree, constants)), batch.num_rows), self.node_count
+        batch = batch.slice(0, max(1, PROPERTY_VALUES_MAX // len(names)))
+        columns = [make_property_column(batch, name) for name in names]
+        found = find_combinations(columns)
+        rows_max = max(1, cost_max // self.node_count)
+        if found.size > rows_max:  # so many rows have no more combinations
+            found = find_combinations([column.slice(0, rows_max) for column in columns])
         verdicts = [_is_true(tree, {**constants, **dict(zip(names, row, strict=True))}) for row in found.rows()]
-        return pa.array(verdicts, pa.bool_()).take(found.row_combinations)
+        return pa.array(verdicts, pa.bool_()).take(found.row_combinations), found.size * self.node_count + len(
+            names
+        ) * COLUMN_COST
 
 
 def _is_true(tree: Expression, properties: Mapping[str, str | None]) -> bool:
@@ -128,7 +165,10 @@ def _compile(expression: str) -> tuple[Expression, list[str]] | IllegalFilterExp
         tree = sql92_grammar.parse(expression)
     except IllegalFilterExpression as refusal:
         return refusal.with_traceback(None)
-    return tree, list_properties(tree)
+    named = list_properties(tree)
+    if len(named) > PROPERTIES_MAX:
+        return TooComplex(f"The expression has {len(named)} properties, more than {PROPERTIES_MAX}; split it")
+    return tree, named
 
 
 def _check_length(expression: str) -> None:

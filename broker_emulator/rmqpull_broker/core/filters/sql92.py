@@ -33,6 +33,7 @@ class Expression(abc.ABC):
 
     def __init__(self, *operands: Expression) -> None:
         self.operands = operands
+        self.node_count: int = 1 + sum(operand.node_count for operand in operands)
         self._depth: int = 1 + max((operand._depth for operand in operands), default=0)
         if self._depth > NESTING_MAX:
             raise TooComplex(

@@ -190,6 +190,11 @@ class Combinations(NamedTuple):
     row_combinations: pa.Array
     """The index of each row's combination."""
 
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return len(self.columns[0])
+
     def rows(self) -> Iterable[tuple[str | None, ...]]:
         """Returns the combinations as tuples."""
         return zip(*(column.to_pylist() for column in self.columns), strict=True)
@@ -198,13 +203,14 @@ class Combinations(NamedTuple):
 def find_combinations(columns: Sequence[pa.Array]) -> Combinations:
     """Finds the distinct combinations in one or more columns of texts, without a Python object for each row."""
     first, *others = (column.dictionary_encode(null_encoding="encode") for column in columns)
-    found = Combinations([first.dictionary], first.indices)
+    if not others:
+        return Combinations([first.dictionary], first.indices)
+    combinations = first.indices
     for other in others:
         count = pa.scalar(max(len(other.dictionary), 1), pa.int64())
-        numbers = pc.add(pc.multiply(found.row_combinations.cast(pa.int64()), count), other.indices.cast(pa.int64()))
-        encoded = numbers.dictionary_encode()
-        before = pc.divide(encoded.dictionary, count)
-        own = pc.subtract(encoded.dictionary, pc.multiply(before, count))
-        known = [column.take(before) for column in found.columns]
-        found = Combinations([*known, other.dictionary.take(own)], encoded.indices)
-    return found
+        numbers = pc.add(pc.multiply(combinations.cast(pa.int64()), count), other.indices.cast(pa.int64()))
+        combinations = numbers.dictionary_encode().indices
+    rows = pa.table({"combination": combinations, "row": pa.array(range(len(combinations)), pa.int64())})
+    firsts = rows.group_by("combination").aggregate([("row", "min")]).sort_by("combination")
+    places = firsts.column("row_min").combine_chunks()
+    return Combinations([column.take(places) for column in columns], combinations)

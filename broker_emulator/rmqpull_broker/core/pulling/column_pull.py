@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
@@ -122,13 +123,11 @@ def pull_columns(
     Limits and statuses are those of ``rmqpull.v1``. ``verdicts`` are the results of :func:`begin_column_pull`. A queue
     with a reset gets OFFSET_RESET and is not read. A queue that did not exist is not read, even if it exists now.
     """
-    allowance = _Allowance(rows_max, bytes_max)
+    allowance, budget = _Allowance(rows_max, bytes_max), FilterBudget(message_filter)
     if verdicts is None:
-        return [_pull_queue(state, pull, message_filter, allowance, None) for pull in pulls]
+        return [_pull_queue(state, pull, budget, allowance, None) for pull in pulls]
     return [
-        _report_missing(pull)
-        if verdict is None
-        else _pull_queue(state, pull, message_filter, allowance, verdict.reset_offset)
+        _report_missing(pull) if verdict is None else _pull_queue(state, pull, budget, allowance, verdict.reset_offset)
         for pull, verdict in zip(pulls, verdicts, strict=True)
     ]
 
@@ -185,7 +184,7 @@ def _report_missing(pull: ColumnPull) -> Pulled:
 
 
 def _pull_queue(
-    state: BrokerState, pull: ColumnPull, message_filter: MessageFilter, allowance: _Allowance, reset: int | None
+    state: BrokerState, pull: ColumnPull, budget: FilterBudget, allowance: _Allowance, reset: int | None
 ) -> Pulled:
     topic = state.find_topic(pull.queue.topic)
     if not (_has_topic(topic, pull) and state.is_readable(topic, pull.queue)):
@@ -196,24 +195,24 @@ def _pull_queue(
     verdict = check_offset(pull.offset, bounds)
     if verdict is not None:
         return verdict
-    if allowance.is_spent:
+    if allowance.is_spent or budget.is_spent:
         return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
     end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
-    scan_rows = allowance.rows_to_scan() if message_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
-    return _scan(state, pull, min(end, pull.offset + scan_rows), message_filter, allowance, bounds)
+    scan_rows = allowance.rows_to_scan() if budget.filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
+    return _scan(state, pull, min(end, pull.offset + scan_rows), budget, allowance, bounds)
 
 
 def _scan(
-    state: BrokerState, pull: ColumnPull, end: int, message_filter: MessageFilter, allowance: _Allowance, bounds: Bounds
+    state: BrokerState, pull: ColumnPull, end: int, budget: FilterBudget, allowance: _Allowance, bounds: Bounds
 ) -> Pulled:
     """Takes matching rows slice by slice. The next offset follows the last scanned row."""
     batches: list[pa.RecordBatch] = []
     next_offset = pull.offset
     has_gap = is_read = False
-    for scanned in state.store.read(pull.queue, pull.offset, end) if end > pull.offset else ():
+    rows = state.store.read(pull.queue, pull.offset, end) if end > pull.offset else ()
+    for scanned, mask in budget.split(rows):
         first, is_read = read_first_offset(scanned), True
         has_gap |= first > next_offset
-        mask = message_filter.mask(scanned)
         matched = scanned if mask is None else scanned.filter(mask)
         taken = allowance.take(matched) if matched.num_rows else matched
         if taken.num_rows:

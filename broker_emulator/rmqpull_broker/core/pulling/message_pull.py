@@ -11,6 +11,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages.message_properties import count_record_bytes, find_record_bytes_max
 from rmqpull_broker.core.model import Bounds, MessageQueue
@@ -105,11 +106,11 @@ def pull_messages(
     batches: list[pa.RecordBatch] = []
     next_offset = offset
     has_gap = is_read = False
-    for scanned in state.store.read(queue, offset, end):
+    for scanned, mask in FilterBudget(message_filter).split(state.store.read(queue, offset, end)):
         first = read_first_offset(scanned)
         has_gap |= first > next_offset
         is_read = True
-        scanned_rows, taken = batch.take(scanned, message_filter)
+        scanned_rows, taken = batch.take(scanned, mask)
         next_offset = first + scanned_rows
         if taken:
             batches.append(scanned.take(pa.array(taken, pa.int64())))
@@ -155,9 +156,8 @@ class _Batch:
         self._unmeasured_bytes_max = 0
         self.is_full = False
 
-    def take(self, scanned: pa.RecordBatch, message_filter: MessageFilter) -> tuple[int, list[int]]:
+    def take(self, scanned: pa.RecordBatch, mask: pa.Array | None) -> tuple[int, list[int]]:
         """Returns the number of scanned rows of a slice, and the indexes of the taken ones."""
-        mask = message_filter.mask(scanned)
         if mask is not None and self._count == 0 and mask.true_count == 0:
             return scanned.num_rows, []
         passes = [True] * scanned.num_rows if mask is None else mask.to_pylist()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.filters.budget import ArrivalBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
 from rmqpull_broker.core.messages.columns import from_rows
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
@@ -77,6 +78,9 @@ class Arrivals:
     def __init__(self, rows: Sequence[StoredMessage] = (), batch: pa.RecordBatch | None = None) -> None:
         self._rows = rows
         self._batch = batch
+
+    def __len__(self) -> int:
+        return len(self._rows) if self._batch is None else int(self._batch.num_rows)
 
     def match(self, message_filter: MessageFilter) -> bool:
         """Whether any of the messages passes a filter."""
@@ -166,11 +170,14 @@ class ParkedPulls:
         return queue in self._by_queue
 
     def find_woken(self, queue: MessageQueue, arrivals: Arrivals, now_ms: int) -> list[int]:
-        """Returns the tickets of the pulls that messages arriving on ``queue`` wake: those whose filter passes one, and
-        those whose time is over. The others are behind now."""
+        """Returns the tickets of the pulls that messages arriving on ``queue`` wake: those whose filter passes one,
+        those whose time is over, and those for whose filter no evaluation is left. The others are behind now."""
         woken: list[int] = []
+        budget = ArrivalBudget()
         for message_filter, pulls in self._by_queue.get(queue, {}).items():
-            if self.rules.long_polling_enable and arrivals.match(message_filter):
+            if self.rules.long_polling_enable and (
+                not budget.take(message_filter, len(arrivals)) or arrivals.match(message_filter)
+            ):
                 woken += pulls.tickets
             else:
                 if self.rules.long_polling_enable and pulls.first_deadline_ms <= now_ms:

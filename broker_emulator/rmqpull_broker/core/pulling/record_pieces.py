@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 
+from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
 from rmqpull_broker.core.messages.message_properties import make_common_properties
 from rmqpull_broker.core.messages.row_records import encode_rows
@@ -117,29 +118,39 @@ class RecordPieces:
         self._pieces.move_to_end(piece.number)
         return piece
 
-    def find_matches(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
-        """Returns the offsets of the messages of a piece that match. Trimmed messages may be missing."""
+    def find_matches(
+        self, piece: Piece, message_filter: MessageFilter, budget: FilterBudget, offset: int
+    ) -> tuple[array[int], int]:
+        """Returns the offsets of the messages of a piece that match, and the offset after the last one that was looked
+        at: the end of the piece, or what is left of the budget after ``offset``. Trimmed messages may be missing.
+        """
         matches = piece.matches.get(message_filter)
         if matches is None:
-            matches = self._match(piece, message_filter)
+            if not budget.allows(piece.end_offset - piece.first_offset):
+                return self._match_some(piece, budget, offset)
+            matches = self._match(piece, message_filter, budget)
             more = len(matches)
             if len(piece.matches) >= MATCHES_MAX:
                 more -= len(piece.matches.pop(next(iter(piece.matches))))
             piece.matches[message_filter] = matches
             piece.byte_count += _OFFSET_BYTES * more
             self._count(_OFFSET_BYTES * more)
-        return matches
+        return matches, piece.end_offset
 
-    def _match(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
-        matches = array("q")
+    def _match_some(self, piece: Piece, budget: FilterBudget, offset: int) -> tuple[array[int], int]:
+        matches, end = array("q"), offset
+        for rows, mask in budget.split(self._state.store.read(piece.queue, offset, piece.end_offset)):
+            offsets = rows.column("queueOffset")
+            matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
+            end = offsets[-1].as_py() + 1
+        return matches, end if budget.is_spent else piece.end_offset
+
+    def _match(self, piece: Piece, message_filter: MessageFilter, budget: FilterBudget) -> array[int]:
         first = max(piece.first_offset, self._state.bounds(piece.queue).min_offset)
         if isinstance(message_filter, TagFilter) and (tail := self._state.store.read_tail(piece.queue, first)):
             arrived = tail[: piece.end_offset - first]
             return array("q", [row.queue_offset for row in arrived if message_filter.matches_any_row([row])])
-        for rows in self._state.store.read(piece.queue, first, piece.end_offset):
-            offsets, mask = rows.column("queueOffset"), message_filter.mask(rows)
-            matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
-        return matches
+        return self._match_some(piece, budget, first)[0]
 
     def _forget_all(self) -> None:
         """Forgets all pieces, since each record has properties of the broker."""

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling.answers import PullResponse, PullStatus, find_response
@@ -59,7 +60,7 @@ class RecordPulls:
         keeps_everything = message_filter.keeps_everything
         scanned_max = response.count_max if keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
         end = min(bounds.max_offset, next_file, offset + scanned_max)
-        at = offset
+        at, budget = offset, FilterBudget(message_filter)
         while at < end and not response.is_full:
             piece = self.pieces.find(queue, at)
             if piece is None:
@@ -67,8 +68,10 @@ class RecordPulls:
             if keeps_everything:
                 at = response.take(piece, at, min(end, piece.end_offset))
             else:
-                matches = self.pieces.find_matches(piece, message_filter)
-                at = response.take_matches(piece, at, min(end, piece.end_offset), matches)
+                matches, until = self.pieces.find_matches(piece, message_filter, budget, at)
+                at = response.take_matches(piece, at, min(end, until), matches)
+                if budget.is_spent:
+                    break
         if at == offset:
             return make_empty(PullStatus.OFFSET_FOUND_NULL, offset, next_file, bounds)
         if not response.count:

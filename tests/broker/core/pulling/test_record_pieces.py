@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
-from rmqpull_broker.core.filters.message_filter import SqlFilter, parse_tags
+from rmqpull_broker.core.filters.budget import FilterBudget
+from rmqpull_broker.core.filters.message_filter import MessageFilter, SqlFilter, parse_tags
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.pulling import record_pieces
 from rmqpull_broker.core.pulling.record_pieces import PIECES_BYTES_MAX, Piece, RecordPieces
@@ -18,6 +21,12 @@ def make_core(queue_count: int = 1, messages: int = 10_000, body_bytes: int = 10
     core.topic(queue_count)
     core.fill([bytes(body_bytes)] * messages, ["red" if number % 2 else "blue" for number in range(messages)])
     return core
+
+
+def match(pieces: RecordPieces, piece: Piece, message_filter: MessageFilter) -> array[int]:
+    matches, end = pieces.find_matches(piece, message_filter, FilterBudget(message_filter), piece.first_offset)
+    assert end == piece.end_offset
+    return matches
 
 
 def find(pieces: RecordPieces, core: CoreHarness, offset: int, queue_id: int = 0) -> Piece:
@@ -53,10 +62,10 @@ def test_messages_that_have_just_arrived_are_encoded_without_columns() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(core.state.store, "read", None)
         piece = find(pieces, core, 3)
-        assert list(pieces.find_matches(piece, parse_tags("red"))) == [3]
+        assert list(match(pieces, piece, parse_tags("red"))) == [3]
     assert piece.end_offset == 5
-    assert list(pieces.find_matches(piece, SqlFilter("TAGS = 'blue'"))) == [4]
-    assert list(pieces.find_matches(find(pieces, core, 2), parse_tags("red"))) == []
+    assert list(match(pieces, piece, SqlFilter("TAGS = 'blue'"))) == [4]
+    assert list(match(pieces, find(pieces, core, 2), parse_tags("red"))) == []
 
 
 def test_the_pieces_unused_for_longest_are_dropped() -> None:
@@ -94,14 +103,14 @@ def test_the_matches_of_a_filter_are_found_once(monkeypatch: pytest.MonkeyPatch)
     core = make_core(messages=6)
     pieces = RecordPieces(core.state)
     piece = find(pieces, core, 0)
-    red = pieces.find_matches(piece, parse_tags("red"))
+    red = match(pieces, piece, parse_tags("red"))
     assert list(red) == [1, 3, 5]
-    assert pieces.find_matches(piece, parse_tags("red")) is red
+    assert match(pieces, piece, parse_tags("red")) is red
     for tag in ("blue", "green"):
-        pieces.find_matches(piece, parse_tags(tag))
+        match(pieces, piece, parse_tags(tag))
     assert pieces.byte_count == piece.byte_count
     core.state.apply([QueuesTrimmed(((core.queue(), 2),))])
-    assert list(pieces.find_matches(piece, parse_tags("red"))) == [3, 5]
+    assert list(match(pieces, piece, parse_tags("red"))) == [3, 5]
 
 
 def test_a_message_that_cannot_be_read_has_no_piece() -> None:

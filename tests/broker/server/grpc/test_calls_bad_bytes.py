@@ -17,7 +17,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from tests.harness.hostile_input import limit_cpu
 from tests.harness.rpc_client import RpcClient
 
-TIMEOUT_S = 1.0
+TIMEOUT_S = 5.0
 """Short, because a pull may ask to wait as long as it can."""
 UNARY = {
     name: method
