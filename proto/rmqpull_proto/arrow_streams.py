@@ -46,7 +46,7 @@ def read_stream(
             if len(batches) == batches_max:
                 raise ValueError(f"The stream has more than {batches_max} batches; send fewer and larger ones.")
             batches.append(_read_batch(message, schema))
-    except (OSError, pa.ArrowException) as broken:
+    except (OSError, struct.error, pa.ArrowException) as broken:
         raise ValueError(f"Not a complete Arrow IPC stream: {broken}") from broken
     return batches
 

@@ -30,9 +30,13 @@ class FilterBudget:
         """Whether no further message may be looked at."""
         return self._left <= 0
 
-    def allows(self, row_count: int) -> bool:
-        """Whether so many rows can be evaluated, however different they are."""
-        return row_count * self.filter.node_count <= self._left
+    def take(self, row_count: int) -> bool:
+        """Takes what so many rows cost that all differ, if it is left. Returns whether it was."""
+        cost = row_count * self.filter.node_count
+        if cost > self._left:
+            return False
+        self._left -= cost
+        return True
 
     def split(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
         """Yields batches in parts with their masks, at least one row, until the budget is spent."""

@@ -126,9 +126,9 @@ class RecordPieces:
         """
         matches = piece.matches.get(message_filter)
         if matches is None:
-            if not budget.allows(piece.end_offset - piece.first_offset):
+            if not budget.take(piece.end_offset - piece.first_offset):
                 return self._match_some(piece, budget, offset)
-            matches = self._match(piece, message_filter, budget)
+            matches = self._match(piece, message_filter)
             more = len(matches)
             if len(piece.matches) >= MATCHES_MAX:
                 more -= len(piece.matches.pop(next(iter(piece.matches))))
@@ -145,12 +145,16 @@ class RecordPieces:
             end = offsets[-1].as_py() + 1
         return matches, end if budget.is_spent else piece.end_offset
 
-    def _match(self, piece: Piece, message_filter: MessageFilter, budget: FilterBudget) -> array[int]:
+    def _match(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
         first = max(piece.first_offset, self._state.bounds(piece.queue).min_offset)
         if isinstance(message_filter, TagFilter) and (tail := self._state.store.read_tail(piece.queue, first)):
             arrived = tail[: piece.end_offset - first]
             return array("q", [row.queue_offset for row in arrived if message_filter.matches_any_row([row])])
-        return self._match_some(piece, budget, first)[0]
+        matches = array("q")
+        for rows in self._state.store.read(piece.queue, first, piece.end_offset):
+            offsets, mask = rows.column("queueOffset"), message_filter.mask(rows)
+            matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
+        return matches
 
     def _forget_all(self) -> None:
         """Forgets all pieces, since each record has properties of the broker."""

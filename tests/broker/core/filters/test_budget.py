@@ -92,6 +92,23 @@ def test_pulls_with_a_large_expression_go_on_where_the_budget_ended(
     assert COST_MAX / 2 < most < COST_MAX + HEAVY.node_count
 
 
+@pytest.mark.parametrize("property_count", [8, 110])
+def test_pulls_of_records_find_every_match_when_columns_cost_more_than_rows(
+    core: CoreHarness, monkeypatch: pytest.MonkeyPatch, property_count: int
+) -> None:
+    """What is found in a piece is kept for other pulls, so it must be all of it."""
+    monkeypatch.setattr(filters, "PROPERTY_VALUES_MAX", 10 * (property_count + 1))
+    missing = " OR ".join(f"p{number} = 1" for number in range(property_count))
+    chosen, pulls = SqlFilter(f"{missing} OR number > 900"), RecordPulls(core.state)
+    for _ in range(2):
+        count, offset = 0, 0
+        while offset < ROWS:
+            found = pulls.pull(core.queue(), offset, 32, chosen)
+            assert found.next_offset > offset
+            count, offset = count + found.row_count, found.next_offset
+        assert count == len(MATCHES)
+
+
 def make_batch(numbers: list[int]) -> pa.RecordBatch:
     rows = (Message(b"x", "ID", properties={"number": str(number)}) for number in numbers)
     return columns.from_rows([StoredMessage(row, at, 1, "host") for at, row in enumerate(rows)])
