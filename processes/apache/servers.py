@@ -38,6 +38,10 @@ _FOR_BROKERS_OF_TESTS = {
     "brokerFastFailureEnable": "false",
     "osPageCacheBusyTimeOutMills": "60000",
 }
+# 5.5.0 uses a whole core from `transactionOpBatchInterval` after its first transaction on: `batchSendOpMessage` of
+# `TransactionalMessageServiceImpl` then takes a queue without operations to write for a late one. With these values it
+# writes each operation at once, and the interval does not pass.
+_FOR_BROKERS_OF_TESTS_5_5 = {"transactionOpMsgMaxSize": "1", "transactionOpBatchInterval": "3600000"}
 # 4.x needs jdk.internal.ref to unmap its files: without it, a stop loses consumer offsets.
 _FOR_JAVA_17 = (
     *("--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.base/sun.security.ssl=ALL-UNNAMED"),
@@ -276,8 +280,12 @@ class Broker(Server):
             "storePathCommitLog": str(store / "commitlog"),
             "enablePropertyFilter": "true",
             "diskMaxUsedSpaceRatio": "95",
-            **(_FOR_BROKERS_OF_TESTS if self.java_options == FOR_TESTS else {}),
+            **(self._for_tests() if self.java_options == FOR_TESTS else {}),
         }
+
+    def _for_tests(self) -> dict[str, str]:
+        of_release = _FOR_BROKERS_OF_TESTS_5_5 if self.release.server.startswith("5.5.") else {}
+        return _FOR_BROKERS_OF_TESTS | of_release
 
     def _wait_until_ready(self) -> None:
         # After its start, 5.x registers for the first time when 10 s have passed. A change of its permission makes it
