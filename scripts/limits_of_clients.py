@@ -22,7 +22,7 @@ LIMITS_OF_CLIENTS = {
             "the request is refused with 1",
             MEMORY,
         ),
-        Limit("settings of a client", "server.wire.limits:SETTINGS_BYTES_MAX", "bytes", STREAM_ENDS, MEMORY),
+        Limit("settings of a client", "server.wire.limits:CLIENT_SETTINGS_BYTES_MAX", "bytes", STREAM_ENDS, MEMORY),
         Limit("topics in a client's settings", "server.wire.limits:SUBSCRIPTIONS_MAX", "", STREAM_ENDS, MEMORY),
         Limit(
             "client properties in a client's settings",
@@ -54,7 +54,7 @@ LIMITS_OF_CLIENTS = {
         ),
         Limit(
             "body of a list of settings of topics or groups",
-            "server.remoting.bounds:SETTINGS_BYTES_MAX",
+            "server.remoting.bounds:SETTINGS_LIST_BYTES_MAX",
             "bytes",
             "SYSTEM_ERROR",
             ONE_AT_A_TIME,
@@ -96,7 +96,7 @@ LIMITS_OF_CLIENTS = {
         ),
         Limit(
             "settings of a client over gRPC",
-            "server.grpc.bounds:SETTINGS_BYTES_MAX",
+            "server.grpc.bounds:TELEMETRY_BYTES_MAX",
             "bytes",
             "BAD_REQUEST",
             ONE_AT_A_TIME,

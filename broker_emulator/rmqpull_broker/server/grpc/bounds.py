@@ -8,7 +8,7 @@ from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 
 REQUEST_BYTES_MAX = 262_144
 """The requests of all RPCs that are not named here. The longest filter, 32,768 characters, has half of it in UTF-8."""
-SETTINGS_BYTES_MAX = 1 << 20
+TELEMETRY_BYTES_MAX = 1 << 20
 """The settings of a client with its subscriptions, and commands to clients and their answers."""
 ENTRIES_BYTES_MAX = 2 << 20
 """Acknowledgements, queues to lock, and names to look up: 10,000 acknowledgements have 2 MB."""
@@ -20,7 +20,7 @@ _BOUNDS: Mapping[str, int] = {
     "SendMessage": GRPC_MESSAGE_BYTES_MAX,
     "PublishColumns": GRPC_MESSAGE_BYTES_MAX,
     "StageColumns": GRPC_MESSAGE_BYTES_MAX,
-    "Telemetry": SETTINGS_BYTES_MAX,
+    "Telemetry": TELEMETRY_BYTES_MAX,
     "AckMessage": ENTRIES_BYTES_MAX,
     "LockQueues": ENTRIES_BYTES_MAX,
     "UnlockQueues": ENTRIES_BYTES_MAX,

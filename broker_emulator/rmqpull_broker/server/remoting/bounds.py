@@ -11,7 +11,7 @@ BODY_BYTES_MAX = 65_536
 """The body of all requests that are not named here. Java's clients send none, or names of a topic and a group."""
 HEARTBEAT_BYTES_MAX = 4 << 20
 """5,000 subscriptions with the longest names of topics have 1.3 MB."""
-SETTINGS_BYTES_MAX = 1 << 20
+SETTINGS_LIST_BYTES_MAX = 1 << 20
 """1,000 groups or topics with all of their settings have 0.5 MB."""
 LIST_BYTES_MAX = 4 << 20
 """Queues to lock, and acknowledgements."""
@@ -24,8 +24,8 @@ _BOUNDS: Mapping[int, int] = {
     RequestCode.SEND_REPLY_MESSAGE: FRAME_BYTES_MAX,
     RequestCode.SEND_REPLY_MESSAGE_V2: FRAME_BYTES_MAX,
     RequestCode.HEART_BEAT: HEARTBEAT_BYTES_MAX,
-    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: SETTINGS_BYTES_MAX,
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: SETTINGS_BYTES_MAX,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: SETTINGS_LIST_BYTES_MAX,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: SETTINGS_LIST_BYTES_MAX,
     RequestCode.LOCK_BATCH_MQ: LIST_BYTES_MAX,
     RequestCode.UNLOCK_BATCH_MQ: LIST_BYTES_MAX,
     RequestCode.BATCH_ACK_MESSAGE: LIST_BYTES_MAX,

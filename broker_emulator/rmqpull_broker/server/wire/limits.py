@@ -24,5 +24,5 @@ HEARTBEAT_TOPICS_MAX = 5_000
 """Subscriptions in one heartbeat of the remoting protocol."""
 BATCH_ACKS_MAX = 10_000
 """Acknowledgements in one request."""
-SETTINGS_BYTES_MAX = 262_144
+CLIENT_SETTINGS_BYTES_MAX = 262_144
 CLIENT_PROPERTIES_MAX = 32

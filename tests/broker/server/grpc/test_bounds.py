@@ -10,22 +10,13 @@ from google.protobuf.message import Message
 
 from rmqpull_broker.server.grpc.bounds import REQUEST_BYTES_MAX, find_request_bytes_max
 from rmqpull_broker.server.grpc.calls import make_method_handler
-from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
+from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
-METHODS = {
-    name: (service.methods[name], handler)
-    for service, handlers in (
-        (rpc.MESSAGING, MESSAGING_HANDLERS),
-        (rpc.COLUMNS, COLUMN_HANDLERS),
-        (rpc.STAGES, STAGE_HANDLERS),
-        (rpc.ADMIN, ADMIN_HANDLERS),
-    )
-    for name, handler in handlers.items()
-}
+METHODS = list_methods()
 SMALLER_THAN_GRPCS = sorted(name for name in METHODS if find_request_bytes_max(name) < GRPC_MESSAGE_BYTES_MAX)
 _UNKNOWN_FIELD = 15_000
 

@@ -24,24 +24,14 @@ from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import check_transactions
-from rmqpull_broker.server.grpc.calls import Handler
-from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
+from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.runtime.faults import find_targets
 from rmqpull_broker.server.wire.codec import message_to
-from rmqpull_proto import columns, rpc
+from rmqpull_proto import columns
 from tests.harness.handlers import HandlerHarness
 from tests.harness.hostile_input import limit_cpu
 
-METHODS: dict[str, tuple[rpc.Method, Handler]] = {
-    name: (service.methods[name], handler)
-    for service, handlers in (
-        (rpc.MESSAGING, MESSAGING_HANDLERS),
-        (rpc.COLUMNS, COLUMN_HANDLERS),
-        (rpc.STAGES, STAGE_HANDLERS),
-        (rpc.ADMIN, ADMIN_HANDLERS),
-    )
-    for name, handler in handlers.items()
-}
+METHODS = list_methods()
 
 QUEUE = {"topic": "NORMAL", "brokerName": "broker-a", "queueId": 0}
 V2_TOPIC, GROUP = {"name": "NORMAL"}, {"name": "readers"}

@@ -33,7 +33,7 @@ from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_from, retry_policy_to
 from rmqpull_broker.server.wire.commands import answer_from
-from rmqpull_broker.server.wire.limits import CLIENT_PROPERTIES_MAX, SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
+from rmqpull_broker.server.wire.limits import CLIENT_PROPERTIES_MAX, CLIENT_SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -115,8 +115,8 @@ def _profile_from(settings: v2.Settings, caller: Caller, now_ms: int) -> ClientP
 
 
 def _check_size(settings: v2.Settings) -> None:
-    if settings.ByteSize() > SETTINGS_BYTES_MAX:
-        raise BadRequest(f"settings of {settings.ByteSize()} bytes are above the max {SETTINGS_BYTES_MAX}")
+    if settings.ByteSize() > CLIENT_SETTINGS_BYTES_MAX:
+        raise BadRequest(f"settings of {settings.ByteSize()} bytes are above the max {CLIENT_SETTINGS_BYTES_MAX}")
     count = len(settings.publishing.topics) + len(settings.subscription.subscriptions)
     if count > SUBSCRIPTIONS_MAX:
         raise BadRequest(f"settings with {count} topics are above the max {SUBSCRIPTIONS_MAX}")

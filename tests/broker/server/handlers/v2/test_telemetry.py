@@ -163,7 +163,7 @@ def test_settings_have_limits(client: RpcClient) -> None:
     chatty = make_settings("PRODUCER", "orders")
     chatty.client_properties.update({str(number): "" for number in range(33)})
     heavy = make_settings("PRODUCER", "orders")
-    heavy.user_agent.platform = "x" * limits.SETTINGS_BYTES_MAX
+    heavy.user_agent.platform = "x" * limits.CLIENT_SETTINGS_BYTES_MAX
     reasons = [ending(client, service.TelemetryCommand(settings=settings)) for settings in (many, chatty, heavy)]
     assert [code for code, _ in reasons] == ["INVALID_ARGUMENT"] * 3
     said = ("1001 topics are above the max 1000", "33 client properties", "bytes are above the max 262144")
