@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -18,7 +19,7 @@ from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
 from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS
-from rmqpull_broker.lean import allow_many_connections, share_one_heap
+from rmqpull_broker.lean import allow_many_connections, keep_cycle_searches_short, share_one_heap
 from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_proto.large_messages import reuse_memory
 
@@ -87,6 +88,7 @@ def _run(config: BrokerConfig) -> None:
     share_one_heap()
     reuse_memory()
     allow_many_connections()
+    keep_cycle_searches_short()
     # Imported here, so that the error for a wrong flag does not wait for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
     from rmqpull_broker.server.observability.logs import set_up_logs
@@ -115,6 +117,7 @@ async def _serve(config: BrokerConfig) -> None:
         signal.signal(number, lambda *_: sys.exit(0))
     remoting, tls = make_remoting_address(config), make_tls_address(config)
     server = _open(config)
+    gc.freeze()  # otherwise the first search would look at all that was read, while clients wait
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
+from rmqpull_broker.server.remoting.transport_cycles import cut_cycles, find_selector_transport
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_broker.server.runtime.slices import Clock, Slice
 from rmqpull_broker.server.wire.addresses import join_address
@@ -77,6 +78,7 @@ class RemotingConnection(asyncio.Protocol):
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._ending: set[asyncio.Task[Any]] = set()
         self._transport: asyncio.Transport | None = None
+        self._of_socket: asyncio.BaseTransport | None = None
         self.remote_address = ""
         self.channel_id = ""
         self.active_ms = 0
@@ -87,6 +89,7 @@ class RemotingConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Registers the connection, or closes it if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
+        self._of_socket = find_selector_transport(transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_PAUSE)
         host, port, *_ = self._transport.get_extra_info("peername") or ("", 0)
         self.remote_address = join_address(host, port)
@@ -100,6 +103,9 @@ class RemotingConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Ends what waits for the client."""
         self._transport = None
+        if self._of_socket is not None:
+            cut_cycles(self._of_socket)
+            self._of_socket = None
         self._to_write.clear()
         for asked in self._asked.values():
             asked.cancel()
