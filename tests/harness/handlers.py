@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -152,7 +152,7 @@ class PullHandlerHarness:
         return not task.done()
 
     @property
-    def offsets(self) -> dict[Any, int]:
+    def offsets(self) -> Mapping[Any, int]:
         return self.state.consumer_offsets
 
 

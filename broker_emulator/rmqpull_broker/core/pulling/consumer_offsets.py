@@ -221,14 +221,14 @@ def read_group_progress(
     in a topic of their own. A topic is included when the group has an offset on one of
     its queues: then with all queues that consumers see, and all others on which the group has an offset.
     """
-    queues: dict[tuple[str, str], set[MessageQueue]] = {}
-    for piece in walk(state.consumer_offsets):
-        for group, queue in piece:
-            if (not groups or group in groups) and is_among(queue.topic, group, topics):
-                queues.setdefault((group, queue.topic), set()).add(queue)
-        yield None
-    for group, topic in (yield from sort_in_steps(queues)):
-        for queue in sorted(queues[group, topic] | _list_readable(state, topic)):
+    offsets, found = state.consumer_offsets, list[tuple[str, str]]()
+    for piece in walk(groups or offsets.list_groups()):
+        for group in piece:
+            found += ((group, topic) for topic in offsets.list_topics_of(group) if is_among(topic, group, topics))
+            yield None
+    for group, topic in (yield from sort_in_steps(found)):
+        own = {queue for queue, _ in offsets.list_entries(group, topic)}
+        for queue in sorted(own | _list_readable(state, topic)):
             yield read_queue_progress(state, group, queue)
 
 
@@ -246,27 +246,9 @@ def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> 
 
 def list_groups_on(state: BrokerState, topic: str) -> Steps[list[str]]:
     """Returns the names of the groups that have an offset on a topic, sorted."""
-    found: set[str] = set()
-    for piece in walk(state.consumer_offsets):
-        found.update(group for group, queue in piece if queue.topic == topic)
-        yield
-    return (yield from sort_in_steps(found))
-
-
-def list_topics_by_group(state: BrokerState) -> Steps[dict[str, set[str]]]:
-    """Returns the names of the topics on which groups have offsets, and looks at each offset once."""
-    found: dict[str, set[str]] = {}
-    for piece in walk(state.consumer_offsets):
-        for group, queue in piece:
-            found.setdefault(group, set()).add(queue.topic)
-        yield
-    return found
+    return (yield from sort_in_steps(state.consumer_offsets.list_groups_on(topic)))
 
 
 def list_topics_of(state: BrokerState, group: str) -> Steps[list[str]]:
     """Returns the names of the topics on which a group has offsets, sorted."""
-    found: set[str] = set()
-    for piece in walk(state.consumer_offsets):
-        found.update(queue.topic for name, queue in piece if name == group)
-        yield
-    return (yield from sort_in_steps(found))
+    return (yield from sort_in_steps(state.consumer_offsets.list_topics_of(group)))

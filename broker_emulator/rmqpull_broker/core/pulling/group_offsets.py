@@ -10,7 +10,7 @@ from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted
-from rmqpull_broker.core.steps import Steps, walk
+from rmqpull_broker.core.steps import Steps
 
 _LONG_MAX = (1 << 63) - 1
 
@@ -45,14 +45,13 @@ def clone_offsets(draft: Draft, source: str, target: str, topic: str, broker_nam
 
     Those that it has itself are replaced. A group without offsets changes nothing; the target need not exist.
     """
-    of_topic = {
-        (group, queue): offset
-        for (group, queue), offset in draft.state.consumer_offsets.items()
-        if group in (source, target) and queue.topic == topic and queue.broker_name == broker_name
-    }
-    cloned = {queue: offset for (group, queue), offset in of_topic.items() if group == source}
+    offsets = draft.state.consumer_offsets
+    cloned, own = (
+        {queue: offset for queue, offset in offsets.list_entries(group, topic) if queue.broker_name == broker_name}
+        for group in (source, target)
+    )
     if draft.find_topic(topic) is not None and cloned and source != target:
-        dropped = {queue: -1 for group, queue in of_topic if group == target and queue not in cloned}
+        dropped = dict.fromkeys(own.keys() - cloned.keys(), -1)
         draft.add(OffsetsCommitted(target, tuple((cloned | dropped).items())))
 
 
@@ -66,9 +65,9 @@ def find_corrections(
     """
     smallest: dict[int, int] = {}
     own: dict[int, int] = {}
-    for piece in walk(state.consumer_offsets.items()):
+    for piece in state.consumer_offsets.walk_topic(topic):
         for (group, queue), offset in piece:
-            if queue.topic != topic or queue.broker_name != broker_name or group in ignored:
+            if queue.broker_name != broker_name or group in ignored:
                 continue
             if offset >= state.bounds(queue).min_offset:
                 smallest[queue.queue_id] = min(offset, smallest.get(queue.queue_id, offset))

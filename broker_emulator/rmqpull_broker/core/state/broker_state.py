@@ -50,6 +50,7 @@ from rmqpull_broker.core.state.pending import (
 from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
 from rmqpull_broker.core.state.popped import PoppedMessages
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
+from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.core.state.timetable import DelayedMessages
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
@@ -79,9 +80,9 @@ class BrokerState(TopicsAndGroups):
         # The newest store time of all messages. A manual clock must not start before it.
         self.newest_store_ms = 0
         # (group, queue) -> next offset to consume
-        self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
+        self.consumer_offsets = QueueTable[int]()
         # (group, queue) -> the offset that the group's next pull is reset to
-        self.resets: dict[tuple[str, MessageQueue], int] = {}
+        self.resets = QueueTable[int]()
         # (topic, group) -> pull or pop. As with Apache's broker, they outlive topics and groups.
         self.request_modes: dict[tuple[str, str], RequestModeSet] = {}
         # How often due times may have changed of what waits.
@@ -125,8 +126,8 @@ class BrokerState(TopicsAndGroups):
                 self.groups[config.name] = config
             case GroupDeleted(name):
                 del self.groups[name]
-                self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[0] != name}
-                self.resets = {key: at for key, at in self.resets.items() if key[0] != name}
+                self.consumer_offsets.drop_group(name)
+                self.resets.drop_group(name)
                 self.popped.drop_group(name)
             case TopicPut(topic):
                 self.topics[topic.name] = topic
@@ -200,7 +201,7 @@ class BrokerState(TopicsAndGroups):
     def _delete_topic(self, name: str) -> None:
         """Keeps pending resets, as Apache's broker does (rules 6.1, 3.5.4)."""
         del self.topics[name]
-        self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
+        self.consumer_offsets.drop_topic(name)
         self.popped.drop_topic(name)
 
     def _add_lost_rows(self, fact: RowsLost) -> None:

@@ -8,8 +8,6 @@ draft is discarded and no offset is used up. The commands themselves are functio
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -38,6 +36,7 @@ from rmqpull_broker.core.state.facts import (
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
 from rmqpull_broker.core.state.popped import count_from
+from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.room import Room
 from rmqpull_broker.core.state.stages import CommittedTransaction, Stage
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
@@ -53,11 +52,11 @@ class Draft(TopicsAndGroups):
         # None: deleted by an earlier command of this draft.
         self._topics: dict[str, TopicConfig | None] = {}
         self._groups: dict[str, GroupConfig | None] = {}
-        self._resets: dict[tuple[str, MessageQueue], int | None] = {}
-        self._consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
+        self._resets = QueueTable[int | None]()
+        self._consumer_offsets = QueueTable[int]()
         # (group, queue, offset, time of the pop): no longer in flight.
         self._pops_ended: set[tuple[str, MessageQueue, int, int]] = set()
-        self._in_order: dict[tuple[str, MessageQueue], PoppedInOrder] = {}
+        self._in_order = QueueTable[PoppedInOrder]()
         self._clock_read: ClockRead | None = None
         self._deleted_groups: set[str] = set()
         self._emptied_topics: set[str] = set()
@@ -125,9 +124,11 @@ class Draft(TopicsAndGroups):
             case GroupDeleted(name):
                 self._groups[name] = None
                 self._deleted_groups.add(name)
-                self._forget_progress(lambda group, queue: group == name)
-                pending = (*self._resets, *self.state.resets)
-                self._resets.update({key: None for key in pending if key[0] == name})
+                for kept in (self._consumer_offsets, self.state.consumer_offsets):
+                    self._consumer_offsets.update(dict.fromkeys(kept.list_keys_of_group(name), -1))
+                for pending in (self._resets, self.state.resets):
+                    self._resets.update(dict.fromkeys(pending.list_keys_of_group(name)))
+                self._in_order.drop_group(name)
             case OffsetsCommitted(name, offsets):
                 self._consumer_offsets.update({(name, queue): offset for queue, offset in offsets})
             case OffsetsReset(name, offsets):
@@ -138,7 +139,7 @@ class Draft(TopicsAndGroups):
             case PoppedInOrder(name, queue):
                 self._in_order[name, queue] = fact
             case ClockRead(time_ms):
-                self._in_order = {key: count_from(batch, time_ms) for key, batch in self._in_order.items()}
+                self._in_order = QueueTable((key, count_from(batch, time_ms)) for key, batch in self._in_order.items())
                 self._clock_read = fact
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
@@ -166,12 +167,9 @@ class Draft(TopicsAndGroups):
         self._emptied_topics.add(topic)
         self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != topic}
         self._store_times = {queue: at for queue, at in self._store_times.items() if queue.topic != topic}
-        self._forget_progress(lambda group, queue: queue.topic == topic)
-
-    def _forget_progress(self, is_gone: Callable[[str, MessageQueue], bool]) -> None:
-        gone = [key for key in (*self._consumer_offsets, *self.state.consumer_offsets) if is_gone(*key)]
-        self._consumer_offsets.update(dict.fromkeys(gone, -1))
-        self._in_order = {key: batch for key, batch in self._in_order.items() if not is_gone(*key)}
+        for kept in (self._consumer_offsets, self.state.consumer_offsets):
+            self._consumer_offsets.update(dict.fromkeys(kept.list_keys_of_topic(topic), -1))
+        self._in_order.drop_topic(topic)
 
     # --- the state after the commands of this draft --------------------------------------------------------------
 

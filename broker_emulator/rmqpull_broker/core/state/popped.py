@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import Fact, PopEnded, Popped, PoppedInOrder
+from rmqpull_broker.core.state.queue_table import GroupQueue, QueueTable
 
 IN_FLIGHT_MAX = 5_000_000
 """Messages in flight at a time, of all groups. Above it, nothing more is delivered to consumers that acknowledge."""
 
-GroupQueue = tuple[str, MessageQueue]
+
+V = TypeVar("V")
 
 
 class InFlight(NamedTuple):
@@ -97,6 +99,11 @@ def find_newest_begin_ms(batch: PoppedInOrder) -> int:
     return max([_find_begin_ms(batch), *(began_ms for _, began_ms in batch.changed_ms)])
 
 
+def _list_keys(table: QueueTable[V], topics: Iterable[str], queues: Container[MessageQueue]) -> list[GroupQueue]:
+    """Returns the keys of some queues, which are of these topics."""
+    return [key for topic in topics for key in table.list_keys_of_topic(topic) if key[1] in queues]
+
+
 def _first_offset(delivery: Delivery) -> int:
     return delivery.offsets[0]
 
@@ -110,12 +117,12 @@ class PoppedMessages:
     def __init__(self) -> None:
         # By the time of the pop, and then by first offset: the same queue may be asked twice within a millisecond, and
         # thousands of times while a manual clock stands still.
-        self._deliveries: dict[GroupQueue, dict[int, list[Delivery]]] = {}
+        self._deliveries = QueueTable[dict[int, list[Delivery]]]()
         self._counts: dict[GroupQueue, int] = {}
         self._due: list[tuple[int, int, Delivery]] = []
         self._next_number = 0
         self._total = 0
-        self._in_order: dict[GroupQueue, PoppedInOrder] = {}
+        self._in_order = QueueTable[PoppedInOrder]()
         self.newest_begin_ms = 0
         """At least when the last invisible time began."""
 
@@ -154,7 +161,7 @@ class PoppedMessages:
             delivery.begin_ms = min(delivery.begin_ms, time_ms)
         self._due = [(delivery.due_ms, number, delivery) for _, number, delivery in self._due]
         heapq.heapify(self._due)
-        self._in_order = {key: count_from(batch, time_ms) for key, batch in self._in_order.items()}
+        self._in_order = QueueTable((key, count_from(batch, time_ms)) for key, batch in self._in_order.items())
         self.newest_begin_ms = min(self.newest_begin_ms, time_ms)
 
     def _end(self, group: str, queue: MessageQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
@@ -192,13 +199,14 @@ class PoppedMessages:
     def trim(self, min_offsets: Iterable[tuple[MessageQueue, int]]) -> None:
         """Ends the flights of messages that retention has deleted. Otherwise those that never come again would stay."""
         kept_from = dict(min_offsets)
-        for key in [key for key in self._deliveries if key[1] in kept_from]:
+        topics = {queue.topic for queue in kept_from}
+        for key in _list_keys(self._deliveries, topics, kept_from):
             min_offset = kept_from[key[1]]
             at_times = self._deliveries[key].values()
             for delivery in [each for at_time in at_times for each in at_time if each.offsets[0] < min_offset]:
                 for offset in [offset for offset in delivery.list_left() if offset < min_offset]:
                     self._end_one(delivery, offset)
-        for key in [key for key in self._in_order if key[1] in kept_from]:
+        for key in _list_keys(self._in_order, topics, kept_from):
             batch = self._in_order[key]
             gone = [offset for offset in batch.offsets if offset < kept_from[key[1]]]
             if len(gone) == len(batch.offsets):
@@ -208,16 +216,17 @@ class PoppedMessages:
 
     def drop_topic(self, topic: str) -> None:
         """Forgets everything about the queues of a deleted topic."""
-        self._drop([key for key in (*self._deliveries, *self._in_order) if key[1].topic == topic])
+        self._drop(self._deliveries.list_keys_of_topic(topic))
+        self._in_order.drop_topic(topic)
 
     def drop_group(self, group: str) -> None:
         """Forgets everything about a deleted group."""
-        self._drop([key for key in (*self._deliveries, *self._in_order) if key[0] == group])
+        self._drop(self._deliveries.list_keys_of_group(group))
+        self._in_order.drop_group(group)
 
     def _drop(self, keys: Iterable[GroupQueue]) -> None:
         for key in keys:
-            self._in_order.pop(key, None)
-            for at_time in list(self._deliveries.get(key, {}).values()):
+            for at_time in list(self._deliveries[key].values()):
                 for delivery in list(at_time):
                     for offset in delivery.list_left():
                         self._end_one(delivery, offset)

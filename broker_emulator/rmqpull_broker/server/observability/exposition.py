@@ -27,7 +27,6 @@ REQUEST_TIMEOUT_S = 5.0
 LAG_SERIES_MAX = 10_000
 """Pairs of group and topic whose lag is shown, those with the most lag first; the same for messages in flight."""
 
-_ROWS_BETWEEN_PAUSES = 1_000
 _PREFIX = "rmqpull_broker"
 _GROUP_AND_TOPIC = ("group", "topic")
 
@@ -149,10 +148,10 @@ class Exposition:
     async def _lag(self) -> Metric:
         """Messages behind each group's offsets. Pauses between many queues, so that other calls get their turn."""
         lags: Counter[tuple[str, str]] = Counter()
-        for row, ((group, queue), offset) in enumerate(list(self._state.consumer_offsets.items())):
-            lags[group, queue.topic] += max(0, self._state.bounds(queue).max_offset - offset)
-            if row % _ROWS_BETWEEN_PAUSES == _ROWS_BETWEEN_PAUSES - 1:
-                await asyncio.sleep(0)
+        for piece in self._state.consumer_offsets.walk():
+            for (group, queue), offset in piece:
+                lags[group, queue.topic] += max(0, self._state.bounds(queue).max_offset - offset)
+            await asyncio.sleep(0)
         doc = "Messages between a group's offsets and the max offsets of those queues."
         family = GaugeMetricFamily(f"{_PREFIX}_consumer_lag", doc, labels=_GROUP_AND_TOPIC)
         return _by_group(family, lags.most_common(LAG_SERIES_MAX))

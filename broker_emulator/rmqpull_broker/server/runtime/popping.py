@@ -32,7 +32,7 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
-from rmqpull_broker.core.state.popped import GroupQueue
+from rmqpull_broker.core.state.queue_table import GroupQueue
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics

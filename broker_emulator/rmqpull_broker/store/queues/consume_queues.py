@@ -76,6 +76,7 @@ class ConsumeQueues:
     def __init__(self, load: Callable[[MessageQueue, SavedChunk], pa.RecordBatch] | None = None) -> None:
         self._load = load
         self._queues: dict[MessageQueue, ConsumeQueue] = {}
+        self._by_topic: dict[str, list[MessageQueue]] = {}
         self._newest_store_ms = 0
         self._newest_written_ms = 0
         self.last_read_ms = 0
@@ -183,7 +184,7 @@ class ConsumeQueues:
 
     def _delete(self, topics: Set[str]) -> None:
         """Deletes all queues of these topics. A queue that is created again starts at offset 0."""
-        for queue in [queue for queue in self._queues if queue.topic in topics]:
+        for queue in [queue for topic in topics for queue in self._by_topic.pop(topic, ())]:
             self.unsaved_bytes -= self._queues.pop(queue).unsaved_bytes
             for mark in self.marks:
                 mark.max_offsets.pop(queue, None)
@@ -193,8 +194,13 @@ class ConsumeQueues:
         if consume_queue is None:
             # Without queue files, delayed messages that wait for long would take most of the memory.
             packs = self._load is None and queue.topic in DELAY_TOPICS
-            consume_queue = self._queues[queue] = ConsumeQueue(self._make_loader(queue), packs=packs)
+            consume_queue = self._add(queue, ConsumeQueue(self._make_loader(queue), packs=packs))
         return consume_queue
+
+    def _add(self, queue: MessageQueue, added: ConsumeQueue) -> ConsumeQueue:
+        self._queues[queue] = added
+        self._by_topic.setdefault(queue.topic, []).append(queue)
+        return added
 
     def _make_loader(self, queue: MessageQueue) -> Callable[[SavedChunk], pa.RecordBatch]:
         def load(chunk: SavedChunk) -> pa.RecordBatch:
@@ -352,7 +358,7 @@ class ConsumeQueues:
     def restore(self, index: Iterable[QueueIndex], marks: Iterable[SegmentMark]) -> None:
         """Fills empty queues from a snapshot's index and marks."""
         for queue, min_offset, unsaved_from, saved in index:
-            self._queues[queue] = ConsumeQueue(self._make_loader(queue), min_offset, unsaved_from, saved)
+            self._add(queue, ConsumeQueue(self._make_loader(queue), min_offset, unsaved_from, saved))
         self.marks = list(marks)
         self.segment_has_messages = bool(self.marks) and any(
             held.bounds().max_offset > self.marks[-1].max_offsets.get(queue, 0) for queue, held in self._queues.items()

@@ -11,7 +11,6 @@ from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.bounds import find_store_time_ms
 from rmqpull_broker.core.pulling.consumer_offsets import (
     list_groups_on,
-    list_topics_by_group,
     list_topics_of,
     read_queue_progress,
 )
@@ -110,12 +109,12 @@ def list_consume_stats(service: RemotingService, call: RemotingCall) -> Answer:
 
 def _write_consume_stats_list(service: RemotingService, call: RemotingCall, is_order: bool) -> Parts:
     state = service.service.state
-    topics_by_group = yield from list_topics_by_group(state)
     others: dict[str, Any] = {"brokerAddr": call.site.address, "totalDiff": 0, "totalInflightDiff": 0}
 
     def write_group(group: str) -> Parts:
-        names = filter(_make_choice(service, group), sorted(topics_by_group.get(group, ())))
-        return join_entries(b"{" + write_json(group) + b":[", map(partial(write_topic, group), names), b"]}")
+        of_group = yield from list_topics_of(state, group)
+        names = filter(_make_choice(service, group), of_group)
+        yield from join_entries(b"{" + write_json(group) + b":[", map(partial(write_topic, group), names), b"]}")
 
     def write_topic(group: str, name: str) -> Parts:
         topic = state.find_topic(name)
@@ -143,7 +142,7 @@ def list_consumer_offsets(service: RemotingService, call: RemotingCall) -> Answe
 def _write_consumer_offsets(service: RemotingService, broker_name: str) -> Parts:
     offsets: dict[str, dict[str, int]] = {}
     topics: dict[str, set[str]] = {}
-    for piece in walk(service.service.state.consumer_offsets.items()):
+    for piece in service.service.state.consumer_offsets.walk():
         for (group, queue), offset in piece:
             if queue.broker_name == broker_name:
                 offsets.setdefault(f"{queue.topic}@{group}", {})[str(queue.queue_id)] = offset
