@@ -3,20 +3,24 @@
 No connection is turned away. When all hold too much, the broker reads no more from the address that holds most. Then
 it holds no more of that address, and its frames become late, which ends their connections. The others go on.
 
-This module knows no sockets. The caller names each connection by a key of its own.
+Who is read is decided anew only when it changes whose turn it is, so that a piece of a frame costs the same however
+many frames there are. This module knows no sockets. The caller names each connection by a key of its own.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable
-from dataclasses import dataclass
+import heapq
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 HELD_BYTES_MAX = 256 << 20
 """What all unfinished frames may hold before the address that holds most is not read any more."""
 HELD_BYTES_MOST = HELD_BYTES_MAX + HELD_BYTES_MAX // 8
 """What they may hold before nobody's frame is read beyond its first ``SMALL_FRAME_BYTES``."""
+STEPS = 64
+"""A step is a part of ``HELD_BYTES_MAX``. They must hold a step less before that address is read again, and another one
+must hold a step more to take its place: a small piece does not change it for thousands of connections."""
 SMALL_FRAME_BYTES = 1 << 20
 """The beginning of a frame, which is always read from addresses that do not hold most."""
 FRAME_MS_MAX = 30_000
@@ -33,27 +37,50 @@ class _Frame:
     held_bytes: int = 0
 
 
+@dataclass(slots=True)
+class _Address(Generic[K]):
+    held_bytes: int = 0
+    keys: dict[K, None] = field(default_factory=dict)
+
+
 class UnfinishedFrames(Generic[K]):
     """The unfinished frame of each connection that has one. ``paused`` are the connections to read no more from."""
 
     def __init__(self) -> None:
         self._frames: dict[K, _Frame] = {}
-        self._by_address: Counter[str] = Counter()
+        self._addresses: dict[str, _Address[K]] = {}
+        # The frames beyond their first SMALL_FRAME_BYTES, at most HELD_BYTES_MOST // SMALL_FRAME_BYTES and a few more.
+        self._large: dict[K, None] = {}
+        # Less what they hold, and the addresses; entries are out of date once an address holds something else.
+        self._by_bytes: list[tuple[int, str]] = []
+        self._most: str | None = None
+        self._is_full = False
         self.held_bytes = 0
-        self.paused: frozenset[K] = frozenset()
+        self.paused: set[K] = set()
 
-    def note(self, key: K, address: str, held_bytes: int, now_ms: int) -> None:
-        """Counts the bytes that a connection holds of its last frame, and decides anew who is paused."""
-        frame = self._frames.setdefault(key, _Frame(address, now_ms))
-        self._count(frame, held_bytes)
-        self._decide()
+    def note(self, key: K, address: str, held_bytes: int, now_ms: int) -> set[K]:
+        """Counts the bytes that a connection holds of its last frame. Returns who is paused now and was not before, or
+        the other way round."""
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = _Frame(address, now_ms)
+            self._addresses.setdefault(address, _Address()).keys[key] = None
+        self._count(key, frame, held_bytes)
+        return self._decide(key)
 
-    def remove(self, key: K) -> None:
-        """Forgets the frame of a connection, because it is complete or the connection is closed."""
-        frame = self._frames.pop(key, None)
-        if frame is not None:
-            self._count(frame, 0)
-            self._decide()
+    def remove(self, key: K) -> set[K]:
+        """Forgets the frame of a connection, because it is complete or the connection is closed. Returns as
+        :meth:`note`."""
+        frame = self._frames.get(key)
+        if frame is None:
+            return set()
+        self._count(key, frame, 0)
+        del self._frames[key]
+        of_address = self._addresses[frame.address]
+        del of_address.keys[key]
+        if not of_address.keys:
+            del self._addresses[frame.address]
+        return self._decide(key)
 
     def list_late(self, now_ms: int) -> list[K]:
         """Returns the connections whose frame takes too long."""
@@ -63,22 +90,65 @@ class UnfinishedFrames(Generic[K]):
             if now_ms - frame.began_ms > FRAME_MS_MAX + frame.held_bytes * 1_000 // BYTES_PER_S_MIN
         ]
 
-    def _count(self, frame: _Frame, held_bytes: int) -> None:
-        more = held_bytes - frame.held_bytes
+    def _count(self, key: K, frame: _Frame, held_bytes: int) -> None:
+        of_address = self._addresses[frame.address]
+        of_address.held_bytes += held_bytes - frame.held_bytes
+        self.held_bytes += held_bytes - frame.held_bytes
         frame.held_bytes = held_bytes
-        self.held_bytes += more
-        self._by_address[frame.address] += more
-        if not self._by_address[frame.address]:
-            del self._by_address[frame.address]
+        if held_bytes > SMALL_FRAME_BYTES:
+            self._large[key] = None
+        else:
+            self._large.pop(key, None)
+        heapq.heappush(self._by_bytes, (-of_address.held_bytes, frame.address))
+        if len(self._by_bytes) > 2 * len(self._addresses) + 64:
+            self._by_bytes = [(-each.held_bytes, address) for address, each in self._addresses.items()]
+            heapq.heapify(self._by_bytes)
 
-    def _decide(self) -> None:
-        if self.held_bytes <= HELD_BYTES_MAX:
-            self.paused = frozenset()
-            return
-        ((most, _),) = self._by_address.most_common(1)
-        is_full = self.held_bytes > HELD_BYTES_MOST
-        self.paused = frozenset(
-            key
-            for key, frame in self._frames.items()
-            if frame.address == most or (is_full and frame.held_bytes > SMALL_FRAME_BYTES)
-        )
+    def _decide(self, key: K) -> set[K]:
+        """Decides who is paused, after a change of the connection ``key``. Returns for whom that changes."""
+        most, is_full = self._choose_most(), self._choose_full()
+        asked = {key}
+        if most != self._most:
+            asked.update(self._list_keys(self._most), self._list_keys(most))
+        if is_full != self._is_full:
+            asked.update(self._large)
+        self._most, self._is_full = most, is_full
+        changed = {each for each in asked if self._pauses(each) != (each in self.paused)}
+        self.paused ^= changed
+        return changed
+
+    def _choose_most(self) -> str | None:
+        """Returns the address that is not read."""
+        leaves_room = self.held_bytes <= HELD_BYTES_MAX - (_find_step_bytes() if self._most is not None else 0)
+        if leaves_room:
+            return None
+        most = self._find_most()
+        if self._most in self._addresses:
+            kept = self._addresses[self._most]
+            if self._addresses[most].held_bytes <= kept.held_bytes + _find_step_bytes():
+                return self._most
+        return most
+
+    def _find_most(self) -> str:
+        while True:
+            less, address = self._by_bytes[0]
+            if address in self._addresses and self._addresses[address].held_bytes == -less:
+                return address
+            heapq.heappop(self._by_bytes)
+
+    def _choose_full(self) -> bool:
+        return self.held_bytes > HELD_BYTES_MOST - (_find_step_bytes() if self._is_full else 0)
+
+    def _list_keys(self, address: str | None) -> Iterable[K]:
+        of_address = None if address is None else self._addresses.get(address)
+        return () if of_address is None else of_address.keys
+
+    def _pauses(self, key: K) -> bool:
+        frame = self._frames.get(key)
+        if frame is None:
+            return False
+        return frame.address == self._most or (self._is_full and key in self._large)
+
+
+def _find_step_bytes() -> int:
+    return HELD_BYTES_MAX // STEPS

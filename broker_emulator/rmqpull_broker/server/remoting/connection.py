@@ -189,6 +189,11 @@ class RemotingConnection(asyncio.Protocol):
         self._is_held_up = is_held_up
         self._read_or_not()
 
+    def fileno(self) -> int:
+        """Returns the descriptor of the socket; -1 if the connection is closed."""
+        bound = None if self._transport is None else self._transport.get_extra_info("socket")
+        return -1 if bound is None else int(bound.fileno())
+
     def _read_or_not(self) -> None:
         if self._transport is None:
             return

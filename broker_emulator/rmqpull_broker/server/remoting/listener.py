@@ -19,6 +19,7 @@ from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.remoting.acceptor import Acceptor
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
+from rmqpull_broker.server.remoting.left import list_left
 from rmqpull_broker.server.remoting.ports import LOOPBACK, RemotingAddress, bind_ports
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
@@ -28,6 +29,7 @@ CONNECTIONS_MAX = 20_000
 IDLE_MS_MAX = 120_000
 """``serverChannelMaxIdleTimeSeconds``: a connection on which nothing moves for longer is closed (rules 4.12)."""
 _SCAN_INTERVAL_MS = 10_000
+_PAUSED_INTERVAL_MS = 1_000
 
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class RemotingListener:
         self._numbers = itertools.count(1)
         self._acceptors: list[Acceptor] = []
         self._timer: Timer | None = None
+        self._paused_timer: Timer | None = None
 
     async def bind(self, address: RemotingAddress, broker_names: Sequence[str]) -> None:
         """Listens on a port for each broker. Raises PortUnavailable."""
@@ -105,19 +108,34 @@ class RemotingListener:
 
     def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
         """Learns how much a connection holds of a frame that is not complete; 0 if there is none."""
-        before = self._unfinished.paused
         if held_bytes:
             address = find_holder(connection.remote_address).address
-            self._unfinished.note(connection.channel_id, address, held_bytes, self._clock.passing_ms())
+            changed = self._unfinished.note(connection.channel_id, address, held_bytes, self._clock.passing_ms())
         else:
-            self._unfinished.remove(connection.channel_id)
-        for channel_id in before ^ self._unfinished.paused:
+            changed = self._unfinished.remove(connection.channel_id)
+        for channel_id in changed:
             if channel_id in self.connections:
                 self.connections[channel_id].hold_up(channel_id in self._unfinished.paused)
+        if self._unfinished.paused:
+            self._watch_paused()
 
     def _watch(self) -> None:
         if self._timer is None:
             self._timer = self._clock.call_at(self._clock.passing_ms() + _SCAN_INTERVAL_MS, self._close_idle_and_late)
+
+    def _watch_paused(self) -> None:
+        """Looks every second which clients have left: nobody reads from their connections, which would show it."""
+        if self._paused_timer is None:
+            at_ms = self._clock.passing_ms() + _PAUSED_INTERVAL_MS
+            self._paused_timer = self._clock.call_at(at_ms, self._close_left)
+
+    def _close_left(self) -> None:
+        self._paused_timer = None
+        paused = [self.connections[each] for each in self._unfinished.paused if each in self.connections]
+        for connection in list_left(paused):
+            connection.abort("the client has left in the middle of a frame")
+        if self._unfinished.paused:
+            self._watch_paused()
 
     def _close_idle_and_late(self) -> None:
         self._timer = None
@@ -134,8 +152,9 @@ class RemotingListener:
     async def stop(self, grace_s: float) -> None:
         """Takes no more connections, lets requests in flight end for ``grace_s`` seconds, and closes all."""
         self._stop_listening()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._paused_timer):
+            if timer is not None:
+                timer.cancel()
         if self.dispatcher is not None:
             await self.dispatcher.stop(grace_s)
         for connection in list(self.connections.values()):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from rmqpull_broker.core.clients.unfinished_frames import (
     BYTES_PER_S_MIN,
     FRAME_MS_MAX,
     HELD_BYTES_MAX,
+    HELD_BYTES_MOST,
     SMALL_FRAME_BYTES,
+    STEPS,
     UnfinishedFrames,
 )
 
@@ -48,6 +52,50 @@ def test_a_small_frame_of_another_address_is_always_read() -> None:
     unfinished = hold(("a1", HELD_BYTES_MAX // MIB), ("a2", 40))
     unfinished.note("b1", "b", SMALL_FRAME_BYTES, 0)
     assert unfinished.paused == {"a1", "a2"}
+
+
+def test_pieces_of_frames_do_not_change_whose_turn_it_is() -> None:
+    """Two addresses hold about the same. What changes for a thousand connections costs a step of bytes."""
+    unfinished, step = UnfinishedFrames[str](), HELD_BYTES_MAX // STEPS
+    of_a, of_b = ({f"{address}{number}" for number in range(1_000)} for address in "ab")
+    for key in of_a | of_b:
+        unfinished.note(key, key[0], 130_000, 0)
+    unfinished.note("c1", "c", HELD_BYTES_MAX - unfinished.held_bytes, 0)
+    assert unfinished.note("a0", "a", 130_001, 0) == of_a == unfinished.paused
+    assert not any(unfinished.note("b0", "b", 130_001 + more, 0) for more in range(0, step + 1, step // 16))
+    assert unfinished.note("b0", "b", 130_002 + step, 0) == of_a | of_b
+    assert unfinished.paused == of_b
+    assert unfinished.note("a0", "a", 0, 0) == set()
+    assert unfinished.remove("c1") == of_b
+
+
+KEYS = st.sampled_from([f"{address}{number}" for address in "abc" for number in range(3)])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([f"{address}{number}" for address in "abc" for number in range(3)]), st.integers(0, 4)
+        ),
+        max_size=40,
+    )
+)
+def test_what_changes_is_told_and_small_frames_of_others_are_always_read(changes: list[tuple[str, int]]) -> None:
+    unfinished, told = UnfinishedFrames[str](), set[str]()
+    held: dict[str, int] = {}
+    for key, many in changes:
+        told ^= unfinished.note(key, key[0], many * 40 * MIB, 0) if many else unfinished.remove(key)
+        held[key] = many * 40 * MIB
+        addresses = {each: sum(size for name, size in held.items() if name[0] == each) for each in "abc"}
+        assert told == unfinished.paused
+        assert unfinished.held_bytes == sum(held.values())
+        paused = {name[0] for name in unfinished.paused}
+        if unfinished.held_bytes > HELD_BYTES_MAX:
+            assert any(addresses[each] + HELD_BYTES_MAX // STEPS >= max(addresses.values()) for each in paused)
+        if HELD_BYTES_MAX < unfinished.held_bytes <= HELD_BYTES_MOST - HELD_BYTES_MAX // STEPS:
+            assert len(paused) == 1
+        if unfinished.held_bytes <= HELD_BYTES_MAX - HELD_BYTES_MAX // STEPS:
+            assert not paused
 
 
 @pytest.mark.parametrize(("held_bytes", "more_ms"), [(1, 0), (BYTES_PER_S_MIN, 1_000), (16 * MIB, 256_000)])

@@ -101,6 +101,25 @@ def test_an_address_that_holds_too_much_is_not_read_while_others_are(monkeypatch
         assert not unfinished.paused
 
 
+def test_a_client_that_leaves_while_it_is_not_read_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its unfinished frame has minutes left, and holds up the others of its address."""
+    monkeypatch.setattr(unfinished_frames, "HELD_BYTES_MAX", 2_000)
+    with running_broker(remoting=True, clock="manual") as broker, contextlib.ExitStack() as stack:
+        address = broker.remoting_addresses[0]
+        assert broker._server._remoting is not None
+        unfinished = broker._server._remoting._unfinished
+        halves = [stack.enter_context(connect(address)) for _ in range(3)]
+        for half in halves:
+            half.sendall(HALF_FRAME)
+        wait_until(lambda: len(unfinished.paused) == 3, "held up")
+        halves[0].sendall(bytes(100_000))  # unread when the client leaves
+        for half in halves[:2]:
+            half.close()
+        broker.clock.advance(1_000)
+        wait_until(lambda: unfinished.held_bytes == len(HALF_FRAME), "noticed")
+        assert not unfinished.paused
+
+
 def test_connections_above_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "CONNECTIONS_MAX", 2)
     with running_broker(remoting=True) as broker:
