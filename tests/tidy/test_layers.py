@@ -77,7 +77,7 @@ LAYERS = (
     # Stored messages and batches are columns. The broker does without these modules, and so without NumPy.
     Layer("rmqpull_proto/remoting/messages/*", "rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow", EFFECTS),
     Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", f"{EFFECTS} rmqpull_proto.remoting.messages"),
-    Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
+    Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc pyarrow"),
     # RocketMQ without Spark.
     Layer(
         "rmqpull_client/transports/port.py rmqpull_client/__init__.py",

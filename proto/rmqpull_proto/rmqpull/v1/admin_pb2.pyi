@@ -4,8 +4,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -60,7 +59,7 @@ class Topic(_message.Message):
     order: bool
     creation_id: str
     is_system: bool
-    def __init__(self, name: _Optional[str] = ..., read_queue_nums: _Optional[int] = ..., write_queue_nums: _Optional[int] = ..., perm: _Optional[int] = ..., message_type: _Optional[str] = ..., order: _Optional[bool] = ..., creation_id: _Optional[str] = ..., is_system: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., read_queue_nums: _Optional[int] = ..., write_queue_nums: _Optional[int] = ..., perm: _Optional[int] = ..., message_type: _Optional[str] = ..., order: bool = ..., creation_id: _Optional[str] = ..., is_system: bool = ...) -> None: ...
 
 class PutTopicRequest(_message.Message):
     __slots__ = ("name", "mode", "read_queue_nums", "write_queue_nums", "perm", "message_type", "order")
@@ -78,7 +77,7 @@ class PutTopicRequest(_message.Message):
     perm: int
     message_type: str
     order: bool
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[PutMode, str]] = ..., read_queue_nums: _Optional[int] = ..., write_queue_nums: _Optional[int] = ..., perm: _Optional[int] = ..., message_type: _Optional[str] = ..., order: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[PutMode, str]] = ..., read_queue_nums: _Optional[int] = ..., write_queue_nums: _Optional[int] = ..., perm: _Optional[int] = ..., message_type: _Optional[str] = ..., order: bool = ...) -> None: ...
 
 class PutTopicResponse(_message.Message):
     __slots__ = ("status", "topic", "created")
@@ -88,13 +87,13 @@ class PutTopicResponse(_message.Message):
     status: _definition_pb2.Status
     topic: Topic
     created: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., topic: _Optional[_Union[Topic, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., topic: _Optional[_Union[Topic, _Mapping]] = ..., created: bool = ...) -> None: ...
 
 class ListTopicsRequest(_message.Message):
     __slots__ = ("with_system_topics",)
     WITH_SYSTEM_TOPICS_FIELD_NUMBER: _ClassVar[int]
     with_system_topics: bool
-    def __init__(self, with_system_topics: _Optional[bool] = ...) -> None: ...
+    def __init__(self, with_system_topics: bool = ...) -> None: ...
 
 class ListTopicsResponse(_message.Message):
     __slots__ = ("status", "topics")
@@ -148,7 +147,7 @@ class TopicQueue(_message.Message):
     max_offset: int
     oldest_store_timestamp_ms: int
     newest_store_timestamp_ms: int
-    def __init__(self, broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., is_readable: _Optional[bool] = ..., is_writable: _Optional[bool] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., oldest_store_timestamp_ms: _Optional[int] = ..., newest_store_timestamp_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., is_readable: bool = ..., is_writable: bool = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., oldest_store_timestamp_ms: _Optional[int] = ..., newest_store_timestamp_ms: _Optional[int] = ...) -> None: ...
 
 class DeleteTopicRequest(_message.Message):
     __slots__ = ("name",)
@@ -180,7 +179,7 @@ class Group(_message.Message):
     retry_max_times: int
     notify_consumer_ids_changed_enable: bool
     retry_policy: _definition_pb2.RetryPolicy
-    def __init__(self, name: _Optional[str] = ..., consume_enable: _Optional[bool] = ..., consume_broadcast_enable: _Optional[bool] = ..., consume_message_orderly: _Optional[bool] = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: _Optional[bool] = ..., retry_policy: _Optional[_Union[_definition_pb2.RetryPolicy, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., consume_enable: bool = ..., consume_broadcast_enable: bool = ..., consume_message_orderly: bool = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: bool = ..., retry_policy: _Optional[_Union[_definition_pb2.RetryPolicy, _Mapping]] = ...) -> None: ...
 
 class PutGroupRequest(_message.Message):
     __slots__ = ("name", "mode", "consume_enable", "consume_broadcast_enable", "consume_message_orderly", "retry_queue_nums", "retry_max_times", "notify_consumer_ids_changed_enable", "retry_policy")
@@ -202,7 +201,7 @@ class PutGroupRequest(_message.Message):
     retry_max_times: int
     notify_consumer_ids_changed_enable: bool
     retry_policy: _definition_pb2.RetryPolicy
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[PutMode, str]] = ..., consume_enable: _Optional[bool] = ..., consume_broadcast_enable: _Optional[bool] = ..., consume_message_orderly: _Optional[bool] = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: _Optional[bool] = ..., retry_policy: _Optional[_Union[_definition_pb2.RetryPolicy, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[PutMode, str]] = ..., consume_enable: bool = ..., consume_broadcast_enable: bool = ..., consume_message_orderly: bool = ..., retry_queue_nums: _Optional[int] = ..., retry_max_times: _Optional[int] = ..., notify_consumer_ids_changed_enable: bool = ..., retry_policy: _Optional[_Union[_definition_pb2.RetryPolicy, _Mapping]] = ...) -> None: ...
 
 class PutGroupResponse(_message.Message):
     __slots__ = ("status", "group", "created")
@@ -212,7 +211,7 @@ class PutGroupResponse(_message.Message):
     status: _definition_pb2.Status
     group: Group
     created: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., created: _Optional[bool] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., created: bool = ...) -> None: ...
 
 class ListGroupsRequest(_message.Message):
     __slots__ = ()
@@ -306,7 +305,7 @@ class ResetOffsetsRequest(_message.Message):
     timestamp_ms: int
     place: ResetPlace
     dry_run: bool
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., place: _Optional[_Union[ResetPlace, str]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., place: _Optional[_Union[ResetPlace, str]] = ..., dry_run: bool = ...) -> None: ...
 
 class ResetOffsetsResponse(_message.Message):
     __slots__ = ("status", "queues")
@@ -414,7 +413,7 @@ class ClientMembership(_message.Message):
     is_producer: bool
     message_model: str
     subscriptions: _containers.RepeatedCompositeFieldContainer[ClientSubscription]
-    def __init__(self, group: _Optional[str] = ..., is_producer: _Optional[bool] = ..., message_model: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[ClientSubscription, _Mapping]]] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., is_producer: bool = ..., message_model: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[ClientSubscription, _Mapping]]] = ...) -> None: ...
 
 class ClientSubscription(_message.Message):
     __slots__ = ("topic", "expression_type", "expression")
@@ -534,7 +533,7 @@ class FaultRule(_message.Message):
     kept: int
     group: str
     code_name: str
-    def __init__(self, id: _Optional[int] = ..., rpc: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., client_id: _Optional[str] = ..., action: _Optional[_Union[FaultAction, str]] = ..., after: _Optional[bool] = ..., times: _Optional[int] = ..., code: _Optional[_Union[_definition_pb2.Code, str]] = ..., message: _Optional[str] = ..., delay_ms: _Optional[int] = ..., struck: _Optional[int] = ..., kept: _Optional[int] = ..., group: _Optional[str] = ..., code_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., rpc: _Optional[str] = ..., topic: _Optional[str] = ..., broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., client_id: _Optional[str] = ..., action: _Optional[_Union[FaultAction, str]] = ..., after: bool = ..., times: _Optional[int] = ..., code: _Optional[_Union[_definition_pb2.Code, str]] = ..., message: _Optional[str] = ..., delay_ms: _Optional[int] = ..., struck: _Optional[int] = ..., kept: _Optional[int] = ..., group: _Optional[str] = ..., code_name: _Optional[str] = ...) -> None: ...
 
 class PutFaultRuleRequest(_message.Message):
     __slots__ = ("rule",)
@@ -604,7 +603,7 @@ class GetClockResponse(_message.Message):
     now_ms: int
     is_manual: bool
     newest_store_ms: int
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., now_ms: _Optional[int] = ..., is_manual: _Optional[bool] = ..., newest_store_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., now_ms: _Optional[int] = ..., is_manual: bool = ..., newest_store_ms: _Optional[int] = ...) -> None: ...
 
 class AdvanceClockRequest(_message.Message):
     __slots__ = ("by_ms", "to_ms")

@@ -3,8 +3,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -138,7 +137,7 @@ class PullColumnsRequest(_message.Message):
     max_bytes: int
     long_polling_timeout_ms: int
     suspend: bool
-    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueuePull, _Mapping]]] = ..., filter_expression: _Optional[_Union[_definition_pb2.FilterExpression, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., max_rows: _Optional[int] = ..., max_bytes: _Optional[int] = ..., long_polling_timeout_ms: _Optional[int] = ..., suspend: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueuePull, _Mapping]]] = ..., filter_expression: _Optional[_Union[_definition_pb2.FilterExpression, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., max_rows: _Optional[int] = ..., max_bytes: _Optional[int] = ..., long_polling_timeout_ms: _Optional[int] = ..., suspend: bool = ...) -> None: ...
 
 class QueuePull(_message.Message):
     __slots__ = ("queue", "offset", "until_offset", "creation_id", "commit_offset")
@@ -260,7 +259,7 @@ class CutRange(_message.Message):
     HAS_MORE_FIELD_NUMBER: _ClassVar[int]
     parts: _containers.RepeatedCompositeFieldContainer[RangePart]
     has_more: bool
-    def __init__(self, parts: _Optional[_Iterable[_Union[RangePart, _Mapping]]] = ..., has_more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, parts: _Optional[_Iterable[_Union[RangePart, _Mapping]]] = ..., has_more: bool = ...) -> None: ...
 
 class RangePart(_message.Message):
     __slots__ = ("until_offset", "byte_count")

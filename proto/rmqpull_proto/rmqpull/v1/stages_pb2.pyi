@@ -3,8 +3,7 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as _columns_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -42,7 +41,7 @@ class StageColumnsResponse(_message.Message):
     IS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     is_committed: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., is_committed: _Optional[bool] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., is_committed: bool = ...) -> None: ...
 
 class KeepStagesRequest(_message.Message):
     __slots__ = ("transaction", "timeout_ms")
@@ -98,7 +97,7 @@ class CommitStagesResponse(_message.Message):
     status: _definition_pb2.Status
     was_committed: bool
     was_compared: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., was_committed: _Optional[bool] = ..., was_compared: _Optional[bool] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., was_committed: bool = ..., was_compared: bool = ...) -> None: ...
 
 class DropStagesRequest(_message.Message):
     __slots__ = ("transaction",)
