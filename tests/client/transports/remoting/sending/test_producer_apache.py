@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from processes.apache.cluster import ApacheCluster, make_cluster, make_replicated_cluster
 from processes.apache.java_clients import JavaConsumer, JavaProducer
 from processes.apache.oracle import JavaOracle, to_bytes
-from processes.apache.releases import RELEASE_4, RELEASE_5_5, Release
+from processes.apache.releases import RELEASE_4, Release
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError, RowsRefused
 from rmqpull_client.model import MessageQueue
@@ -89,8 +89,11 @@ def test_a_value_keeps_its_control_characters_but_character_2(
     apache: ApacheCluster, apache_release: Release, producer: Producer, topic: str, tmp_path: Path
 ) -> None:
     """A batch of one row goes as SEND_MESSAGE_V2, others as SEND_BATCH_MESSAGE."""
-    values = ["b\x01c", "\x01b\x01", "a\nb\x00c\x7f"]
-    rows = [{"body": b"%d" % number, "properties": [("p", text), ("q", "r")]} for number, text in enumerate(values)]
+    values, odd = ["b\x01c", "\x01b\x01", "a\nb\x00c\x7f"], "n\n\x00\x1f\x7f\x85"
+    rows = [
+        {"body": b"%d" % number, "properties": [("p", text), ("q", "r"), (odd, "in a name")]}
+        for number, text in enumerate(values)
+    ]
     for row in rows:
         publish(producer, topic, row)
     publish(producer, topic, *rows)
@@ -98,7 +101,7 @@ def test_a_value_keeps_its_control_characters_but_character_2(
     assert sorted((message["body"], own_properties(message)["p"]) for message in found) == sorted(
         (b"%d" % number, text) for number, text in [*enumerate(values)] * 2
     )
-    assert all(own_properties(message).keys() == {"p", "q"} for message in found)
+    assert all(own_properties(message).keys() == {"p", "q", odd} for message in found)
     with pytest.raises(RowsRefused) as refused:
         publish(producer, topic, rows[0], {"properties": [("p", "b\x02c")]})
     assert list(refused.value.reasons) == [1]
@@ -163,40 +166,6 @@ def test_rows_that_the_broker_refuses_are_named_and_the_others_stored_once(
     assert list(refused.value.reasons) == [7]
     found = consume(apache, apache_release, tmp_path, topic, 19)
     assert sorted(int(message["body"]) for message in found) == [number for number in range(20) if number != 7]
-
-
-def test_a_compaction_topic_gets_no_row_that_it_would_lose(
-    apache: ApacheCluster, apache_release: Release, producer: Producer, tmp_path: Path
-) -> None:
-    if apache_release is RELEASE_4:
-        pytest.skip("4.x has no compaction topics")
-    topic = f"compacted-{uuid4().hex[:12]}"
-    apache.administration.create_topic(topic, 1, attributes={"cleanup.policy": "COMPACTION"})
-    rows = [{"body": b"%d" % number, "keys": [f"k{number}"] if number % 3 else None} for number in range(9)]
-    with pytest.raises(RowsRefused) as refused:
-        publish(producer, topic, *rows)
-    assert list(refused.value.reasons) == [0, 3, 6]
-    found = consume(apache, apache_release, tmp_path, topic, 6)
-    assert [int(message["body"]) for message in found] == [1, 2, 4, 5, 7, 8]
-
-
-def test_a_priority_topic_takes_rows_without_a_priority(
-    apache: ApacheCluster, apache_release: Release, producer: Producer, tmp_path: Path
-) -> None:
-    """As from Apache's producer, and to any queue. One with a priority goes to the queue of this number."""
-    if apache_release is not RELEASE_5_5:
-        pytest.skip("only 5.5 has topics of type PRIORITY here")
-    topic = f"by-priority-{uuid4().hex[:12]}"
-    apache.administration.create_topic(topic, 4, attributes={"message.type": "PRIORITY"})
-    with JavaProducer(apache_release, apache.addresses, tmp_path / "producer") as java:
-        java.send(topic, b"java")
-        java.send(topic, b"java 3", properties={"_SYS_MSG_PRIORITY_": "3"})
-    publish(
-        producer, topic, *({"body": b"%d" % queue, "brokerName": "broker-a", "queueId": queue} for queue in range(4))
-    )
-    found = consume(apache, apache_release, tmp_path, topic, 6)
-    queues = {message["body"]: message["queueId"] for message in found}
-    assert queues | {b"java": None} == {b"java": None, b"java 3": 3, **{b"%d" % queue: queue for queue in range(4)}}
 
 
 def test_a_topic_that_was_deleted_is_not_created_again(apache: ApacheCluster, producer: Producer, topic: str) -> None:
