@@ -183,7 +183,9 @@ async def consume_directly(service: RemotingService, call: RemotingCall) -> Remo
     """CONSUME_MESSAGE_DIRECTLY: the consumer gets a message of this broker, whatever its offset is."""
     header = call.read_header(ConsumeMessageDirectlyRequestHeader)
     queue, queue_offset, body = _read_record(service, call, header.msg_id or "")
-    fields = {"brokerName": call.site.broker_name, "topicSysFlag": "0", "groupSysFlag": "0"}
+    group = service.service.state.groups.get(header.consumer_group)
+    flag = 0 if group is None else group.group_sys_flag
+    fields = {"brokerName": call.site.broker_name, "topicSysFlag": "0", "groupSysFlag": str(flag)}
     ask_stream = verify_message(service.service, queue, queue_offset)
     return await _forward(service, call, header.consumer_group, header.client_id or "", ask_stream, fields, body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -47,6 +48,10 @@ class Office:
     def start(self, code: RequestCode, **fields: Any) -> Future[RemotingCommand]:
         """Asks while the test plays the consumer."""
         return self._threads.submit(self.ask, code, **fields)
+
+    def put_group(self, **settings: Any) -> None:
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        assert self._admin.call(code, body=json.dumps(settings).encode()).code == 0
 
     def commit(self, group: str, *offsets: int) -> None:
         for queue_id, offset in enumerate(offsets):
@@ -292,6 +297,8 @@ def test_a_request_is_forwarded_to_a_consumer_and_its_response_comes_back(office
 
 
 def test_a_consumer_gets_a_message_whatever_its_offset_is(office: Office) -> None:
+    """With the flag of its group, as pulls have it (rules 3.1)."""
+    office.put_group(groupName="readers", groupSysFlag=5)
     ann = office.connect("ann", "readers")
     (sent,) = office.broker.send("orders", b"body of the message")
     queue = QUEUES[0] if office.broker.bounds("orders")[QUEUES[0]].max_offset else QUEUES[1]
@@ -301,7 +308,7 @@ def test_a_consumer_gets_a_message_whatever_its_offset_is(office: Office) -> Non
     )
     request = ann.receive()
     added = {name: request.fields[name] for name in ("brokerName", "topicSysFlag", "groupSysFlag")}
-    assert added == {"brokerName": "broker-a", "topicSysFlag": "0", "groupSysFlag": "0"}
+    assert added == {"brokerName": "broker-a", "topicSysFlag": "0", "groupSysFlag": "5"}
     assert b"body of the message" in bytes(request.body)
     assert parse_offset_msg_id(request.fields["msgId"]).physical_offset.to_bytes(8, "big") in bytes(request.body)
     ann.respond(request, 0, b"{}")
