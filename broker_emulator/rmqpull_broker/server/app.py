@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 1.0
-"""How long a stopping broker waits for calls in flight."""
+"""How long a stopping broker waits for calls in flight, those of both protocols at the same time."""
 _NO_END_S = 3600.0
 """The grace that gRPC gets: it would cancel all calls at its end."""
 _TURNS_UNTIL_TASKS_RUN = 3
@@ -282,9 +282,7 @@ class BrokerServer:
             await self._timed_work.stop()
         if self._stage_keeper is not None:
             await self._stage_keeper.stop()
-        if self._remoting is not None:
-            await self._remoting.stop(STOP_GRACE_S)
-        have_ended = await self._end_calls(cancels=cancels)
+        have_ended = await asyncio.gather(self._end_calls(cancels=cancels), self._end_requests(cancels=cancels))
         if self._exposition is not None:
             self._exposition.close()
         await self._cleaning.stop()
@@ -293,7 +291,10 @@ class BrokerServer:
             await self._watch.stop()
         await self._offset_commits.close()
         await self.group_commit.close()
-        return have_ended
+        return all(have_ended)
+
+    async def _end_requests(self, *, cancels: bool) -> bool:
+        return self._remoting is None or await self._remoting.stop(STOP_GRACE_S, cancels=cancels)
 
     async def _end_calls(self, *, cancels: bool) -> bool:
         if self._server is None:

@@ -126,10 +126,6 @@ class WaitingPops:
             ]
         )
 
-    def take_all(self) -> list[int]:
-        """Removes all pops, and returns their tickets."""
-        return self._take(list(self._pops))
-
     def _take(self, tickets: Sequence[int]) -> list[int]:
         for ticket in tickets:
             self.remove(ticket)

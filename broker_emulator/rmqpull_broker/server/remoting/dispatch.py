@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -67,6 +68,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shares = Shares(REQUESTS_MAX)
         self._is_stopping = False
+        self._have_ended = asyncio.Event()
         self._watches_for_vip = not has_vip
 
     def handle(self, call: RemotingCall, respond: Respond) -> None:
@@ -85,14 +87,23 @@ class Dispatcher:
     def _forget(self, holder: Holder, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._shares.give_back(holder)
+        if self._is_stopping and not self._tasks:
+            self._have_ended.set()
 
-    async def stop(self, grace_s: float) -> None:
-        """Lets the requests in flight end for ``grace_s`` seconds. Then it cancels them. New ones are sent away."""
+    async def stop(self, grace_s: float, *, cancels: bool = True) -> bool:
+        """Lets the requests in flight end for ``grace_s`` seconds. Then it ``cancels`` them. New ones are sent away.
+
+        Returns whether all have ended.
+        """
         self._is_stopping = True
         if self._tasks:
-            _, left = await asyncio.wait(self._tasks, timeout=grace_s)
-            for task in left:
-                task.cancel()
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._have_ended.wait(), grace_s)
+        if not cancels:
+            return not self._tasks
+        for task in self._tasks:
+            task.cancel()
+        return True
 
     def _run(self, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
         """Runs the handler as far as it comes without waiting."""

@@ -149,16 +149,21 @@ class RemotingListener:
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    async def stop(self, grace_s: float) -> None:
-        """Takes no more connections, lets requests in flight end for ``grace_s`` seconds, and closes all."""
+    async def stop(self, grace_s: float, *, cancels: bool = True) -> bool:
+        """Takes no more connections, lets requests in flight end for ``grace_s`` seconds, and closes all.
+
+        Without ``cancels`` it leaves requests that have not ended to the end of the process, and the connections, too.
+        Returns whether all requests have ended.
+        """
         self._stop_listening()
         for timer in (self._timer, self._paused_timer):
             if timer is not None:
                 timer.cancel()
-        if self.dispatcher is not None:
-            await self.dispatcher.stop(grace_s)
+        if self.dispatcher is not None and not await self.dispatcher.stop(grace_s, cancels=cancels):
+            return False
         for connection in list(self.connections.values()):
             connection.close()
+        return True
 
     def _stop_listening(self) -> None:
         for acceptor in self._acceptors:

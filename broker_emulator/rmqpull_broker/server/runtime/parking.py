@@ -21,7 +21,7 @@ from rmqpull_broker.core.state.ports import MessageStore
 from rmqpull_broker.server.clock import Clock, Timer
 
 ENDED_IN_A_TURN = 100
-"""Parked pulls that end in one turn of the event loop when the broker stops."""
+"""Parked pulls, or pops that wait, that end in one turn of the event loop when the broker stops."""
 
 
 class Parking:

@@ -36,6 +36,7 @@ from rmqpull_broker.core.state.queue_table import GroupQueue
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN
 from rmqpull_broker.server.runtime.stats import Stats
 
 RELEASED_AFTER_MS = 1_000
@@ -206,7 +207,7 @@ class Popping:
 
     def look_again(self) -> None:
         """Wakes all pops, because the clock was set: queues in order are free at another time. They wait again."""
-        self._wake(self._waits.take_all())
+        self._wake_in_turns(list(self._futures))
 
     def _wake_when_free(self, batch: PoppedInOrder) -> None:
         """Wakes a pop when a batch in order no longer blocks its queue. A newer batch takes the place of this one."""
@@ -289,7 +290,18 @@ class Popping:
         for alarm in self._free_alarms.values():
             alarm.cancel()
         self._free_alarms.clear()
-        self._wake(self._waits.take_all())
+        self._wake_in_turns(list(self._futures))
+
+    def _wake_in_turns(self, tickets: list[int]) -> None:
+        """Wakes pops that wait, some in each turn of the event loop: a hundred thousand would take a second."""
+        for ticket in tickets[-ENDED_IN_A_TURN:]:
+            if ticket in self._futures:
+                _, future = self._futures[ticket]
+                if not future.done():
+                    future.set_result(None)
+        del tickets[-ENDED_IN_A_TURN:]
+        if tickets:
+            asyncio.get_running_loop().call_soon(self._wake_in_turns, tickets)
 
 
 def _list_receipts(group: str, result: PopResult) -> Iterator[Delivered]:

@@ -58,7 +58,7 @@ def test_pops_are_found_by_what_they_wait_for() -> None:
     assert pops.take_all_of(["orders"], "readers") == [second]
     assert pops.take_oldest("orders", "broker-a", "readers") == []
     assert pops.take_all_of(["paid"]) == []
-    assert pops.take_all() == [third]
+    assert pops.take_all_of(["orders"]) == [third]
     pops.remove(third)  # it is gone already
 
 
@@ -84,5 +84,5 @@ def test_a_connection_whose_pops_wait_leaves_places_for_others(monkeypatch: pyte
     with pytest.raises(TooManyRequests, match="polling full"):
         pops.add(a_pop(), greedy)
     pops.add(a_pop(), other)
-    pops.take_all()
+    pops.take_all_of(["orders"])
     pops.add(a_pop(), greedy)

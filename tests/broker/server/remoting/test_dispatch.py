@@ -229,6 +229,24 @@ def test_a_stopping_broker_disconnects_requests_that_rules_hold(broker: RunningB
     assert member.is_closed()
 
 
+def test_a_process_that_ends_leaves_such_requests_and_their_connections(
+    broker: RunningBroker, member: RemotingMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To cancel fifty thousand of them, and to close their connections, would take longer than the grace."""
+    monkeypatch.setattr("rmqpull_broker.server.runtime.faults.Faults.close", lambda self: None)
+    monkeypatch.setattr("rmqpull_broker.server.app.STOP_GRACE_S", 0.01)
+    held = broker.faults.hold("GET_ROUTEINFO_BY_TOPIC")
+    member.start(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"})
+    wait_until(lambda: broker.faults.kept(held) == 1, "held")
+    remoting = broker._server._remoting
+    assert remoting is not None
+    assert remoting.dispatcher is not None
+    assert not broker._loop.run(broker._server.stop(cancels=False))
+    assert (len(remoting.connections), len(remoting.dispatcher._tasks)) == (1, 1)
+    assert broker._loop.run(remoting.stop(0))
+    assert member.is_closed()
+
+
 @pytest.mark.parametrize(("version", "code"), [(V5_3_1, ResponseCode.SUCCESS), (VERSION, ResponseCode.GO_AWAY)])
 def test_requests_to_a_stopping_broker_are_sent_away(broker: RunningBroker, version: int, code: int) -> None:
     listener = broker._server._remoting

@@ -16,6 +16,7 @@ from rmqpull_broker.core.popping.receipts import Delivered
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.state.facts import RowsStored
+from rmqpull_broker.server.runtime import popping
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.waiting import until
 
@@ -236,5 +237,21 @@ def test_a_broker_that_stops_ends_all_pops() -> None:
         broker.popping.close()
         assert (await task).message_count == 0
         assert (await broker.popping.pop(POP, 20_000)).message_count == 0
+
+    run_pops(story)
+
+
+def test_a_stopping_broker_ends_some_pops_in_each_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(popping, "ENDED_IN_A_TURN", 2)
+
+    async def story(broker: PopHarness) -> None:
+        tasks = [await wait(broker) for _ in range(5)]
+        broker.popping.close()
+        ended = []
+        while broker.popping.waiting_count:
+            await asyncio.sleep(0)
+            ended.append(sum(future.done() for _, future in broker.popping._futures.values()))
+        assert max(ended) <= 4
+        assert [(await task).message_count for task in tasks] == [0] * 5
 
     run_pops(story)
