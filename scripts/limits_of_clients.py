@@ -7,7 +7,9 @@ from scripts.limit import FAIR_SHARE, MEMORY, ONE_AT_A_TIME, STREAM_ENDS, Limit
 LIMITS_OF_CLIENTS = {
     "Clients": (
         Limit("clients", "server.wire.limits:CLIENTS_MAX", "", STREAM_ENDS, MEMORY),
-        Limit("telemetry streams", "server.wire.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, MEMORY),
+        Limit(
+            "telemetry streams of one address", "server.wire.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, FAIR_SHARE
+        ),
         Limit(
             "commands waiting for a client",
             "server.clients:COMMANDS_WAITING_MAX",
@@ -198,6 +200,19 @@ LIMITS_OF_CLIENTS = {
             "more calls wait in the client",
             MEMORY,
         ),
-        Limit("concurrent calls", "server.grpc.connections:CALLS_MAX", "calls", "gRPC's RESOURCE_EXHAUSTED", MEMORY),
+        Limit(
+            "concurrent calls of one connection",
+            "server.grpc.connections:CALLS_MAX",
+            "calls",
+            "TOO_MANY_REQUESTS",
+            FAIR_SHARE,
+        ),
+        Limit(
+            "concurrent calls of all, with those that are about to be refused",
+            "server.grpc.connections:CALLS_OF_ALL_MAX",
+            "calls",
+            "gRPC's RESOURCE_EXHAUSTED",
+            MEMORY,
+        ),
     ),
 }

@@ -70,11 +70,11 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "connections of the remoting protocol",
+            "connections of the remoting protocol of one address",
             "server.remoting.listener:CONNECTIONS_MAX",
             "",
             "a new connection is closed",
-            MEMORY,
+            FAIR_SHARE,
         ),
         Limit(
             "requests of the remoting protocol that wait",

@@ -29,8 +29,9 @@ METHODS = {
 class ServerHarness:
     """A broker with a manual clock, and a client of it."""
 
-    def __init__(self, app: BrokerServer, clock: ManualClock, channel: grpc.aio.Channel) -> None:
+    def __init__(self, app: BrokerServer, clock: ManualClock, channel: grpc.aio.Channel, endpoints: str) -> None:
         self.app = app
+        self.endpoints = endpoints
         self.faults = app.faults
         self.metrics = app.metrics
         self.clock = clock
@@ -71,8 +72,9 @@ async def running_server() -> AsyncIterator[ServerHarness]:
     server = open_broker(config, lambda _: clock)
     try:
         port = await server.start(*config.listen, make_topics(config))
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_http_proxy", 0)]) as channel:
-            yield ServerHarness(server, clock, channel)
+        endpoints = f"127.0.0.1:{port}"
+        async with grpc.aio.insecure_channel(endpoints, [("grpc.enable_http_proxy", 0)]) as channel:
+            yield ServerHarness(server, clock, channel, endpoints)
     finally:
         await server.stop()
 

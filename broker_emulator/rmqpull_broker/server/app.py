@@ -26,7 +26,8 @@ from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover, SystemClock
-from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, listen, listen_with_tls
+from rmqpull_broker.server.grpc.call_shares import CallShares
+from rmqpull_broker.server.grpc.connections import CALLS_MAX, CALLS_OF_ALL_MAX, OPTIONS, listen, listen_with_tls
 from rmqpull_broker.server.grpc.grpc_services import HEALTH, Health, enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
 from rmqpull_broker.server.runtime.access import Access
@@ -131,7 +132,7 @@ class BrokerServer:
             for topic in topics:
                 create_topic(draft, topic)
 
-        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_OF_ALL_MAX)
         port = listen(self._server, host, port)
         if tls is not None:
             self.tls_endpoints = join_address(tls.host, listen_with_tls(self._server, tls))
@@ -152,10 +153,11 @@ class BrokerServer:
             lambda: self.message_ids.take_one(self.clock.wall_ms()),
         )
         service = self._make_service((host, port), self._stage_keeper)
-        handlers = make_generic_handlers(service)
+        shares = CallShares(CALLS_MAX)
+        handlers = make_generic_handlers(service, shares)
         self._server.add_generic_rpc_handlers(list(handlers.values()))
-        enable_reflection(self._server, [*handlers, HEALTH])
-        self._health = Health(self._server, list(handlers))
+        enable_reflection(self._server, [*handlers, HEALTH], shares)
+        self._health = Health(self._server, list(handlers), shares)
         await self._server.start()
         if self._remoting is not None:
             await self._remoting.start(service)

@@ -28,6 +28,7 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerReg
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 from rmqpull_broker.server.clock import Clock, ManualClock, Timer
 from rmqpull_broker.server.peers import Peer, Peers
 from rmqpull_broker.server.questions import Questions
@@ -42,8 +43,9 @@ COMMANDS_WAITING_MAX = 1_000
 class TelemetryStream:
     """The Telemetry stream of one client: a queue of commands for it. Belongs to the event loop."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, holder: Holder = ANYBODY) -> None:
         self.client_id = client_id
+        self.holder = holder
         self._commands: deque[Any] = deque()
         self._changed = asyncio.Event()
         self._is_ended = False
@@ -107,6 +109,7 @@ class Clients:
         self._profiles: dict[str, tuple[ClientProfile, int]] = {}
         self._streams: dict[str, TelemetryStream] = {}
         self._open_streams: set[TelemetryStream] = set()
+        self._stream_shares = Shares(TELEMETRY_STREAMS_MAX)
         self._timer: Timer | None = None
 
     def _watch(self) -> None:
@@ -256,11 +259,15 @@ class Clients:
 
     # --- streams ---------------------------------------------------------------------------------------------------
 
-    def open_stream(self, client_id: str) -> TelemetryStream:
-        """Opens a stream for a client; commands go to the newest one. Raises TooManyRequests."""
-        if len(self._open_streams) >= TELEMETRY_STREAMS_MAX:
-            raise TooManyRequests(f"{TELEMETRY_STREAMS_MAX} telemetry streams are already open; try again later")
-        stream = self._streams[client_id] = TelemetryStream(client_id)
+    def open_stream(self, client_id: str, holder: Holder = ANYBODY) -> TelemetryStream:
+        """Opens a stream for a client; commands go to the newest one. Raises TooManyRequests when the share of
+        ``holder`` is used up."""
+        if not self._stream_shares.allows(holder):
+            raise TooManyRequests(
+                f"too many telemetry streams are open: {self._stream_shares.describe(holder)}; try again later"
+            )
+        self._stream_shares.take(holder)
+        stream = self._streams[client_id] = TelemetryStream(client_id, holder)
         self._open_streams.add(stream)
         return stream
 
@@ -272,7 +279,9 @@ class Clients:
     def close_stream(self, stream: TelemetryStream) -> None:
         """Ends and removes a stream."""
         stream.end()
-        self._open_streams.discard(stream)
+        if stream in self._open_streams:
+            self._open_streams.remove(stream)
+            self._stream_shares.give_back(stream.holder)
         if self._streams.get(stream.client_id) is stream:
             del self._streams[stream.client_id]
 

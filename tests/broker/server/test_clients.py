@@ -9,6 +9,7 @@ from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.shares import Shares, find_holder
 from rmqpull_broker.server import clients as limits
 from rmqpull_broker.server.clients import COMMANDS_WAITING_MAX, Clients
 from rmqpull_broker.server.clock import ManualClock
@@ -178,14 +179,24 @@ def test_commands_reach_the_newest_stream_of_a_client(clients: Clients) -> None:
     assert not clients.send("ann", "nobody listens any more")
 
 
-def test_streams_have_a_limit_and_closing_makes_room(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TELEMETRY_STREAMS_MAX", 1)
+def test_streams_have_a_limit_and_closing_makes_room(clients: Clients) -> None:
+    clients._stream_shares = Shares(1)
     stream = clients.open_stream("ann")
-    with pytest.raises(TooManyRequests, match="1 telemetry streams"):
+    with pytest.raises(TooManyRequests, match="telemetry streams are open: 1 of"):
         clients.open_stream("ann")
-    clients.close_stream(stream)
+    for _ in range(2):
+        clients.close_stream(stream)
     clients.open_stream("bob")
     assert clients.send("bob", "hello")
+
+
+def test_an_address_that_has_most_streams_leaves_some_for_others(clients: Clients) -> None:
+    clients._stream_shares = Shares(160)
+    for port in range(177):
+        clients.open_stream("ann", find_holder(f"10.0.0.1:{port}"))
+    with pytest.raises(TooManyRequests, match="177 from its address, whose share is used up"):
+        clients.open_stream("ann", find_holder("10.0.0.1:177"))
+    clients.open_stream("bob", find_holder("10.0.0.2:1"))
 
 
 def next_producers(clients: Clients) -> set[str]:

@@ -11,14 +11,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from operator import methodcaller
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
 from rmqpull_broker.core.errors import BadRequest, BrokerError
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.server.grpc.bounds import find_request_bytes_max
+from rmqpull_broker.server.grpc.call_shares import CallShares, parse_peer
 from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
@@ -33,11 +34,13 @@ _logger = logging.getLogger(__name__)
 _access = logging.getLogger(f"{__name__}.access")
 
 
-def make_method_handler(service: Service, method: rpc.Method, handler: Handler) -> grpc.RpcMethodHandler[Any, Any]:
+def make_method_handler(
+    service: Service, method: rpc.Method, handler: Handler, shares: CallShares
+) -> grpc.RpcMethodHandler[Any, Any]:
     """Wraps the handler of one method for gRPC."""
 
     async def unary(request: Any, context: Context) -> Any:
-        with _Call(service, method, request, context) as call:
+        with _Call(service, method, request, context, shares) as call:
             try:
                 await call.enter()
                 response = await handler(service, request, call.caller)
@@ -49,7 +52,7 @@ def make_method_handler(service: Service, method: rpc.Method, handler: Handler) 
 
     async def stream(request: Any, context: Context) -> None:
         # To write responses takes less time than to yield them.
-        with _Call(service, method, request, context) as call:
+        with _Call(service, method, request, context, shares) as call:
             try:
                 if method.client_streaming:
                     await context.send_initial_metadata(())  # Rust's client sends nothing before it has the headers
@@ -123,9 +126,14 @@ async def _replay(responses: list[Any]) -> AsyncIterator[Any]:
 class _Call:
     """One call from start to end. Small, because ten thousand of them may be parked."""
 
-    __slots__ = ("_began_s", "_code", "_context", "_faults", "_method", "_request", "_service", "_unreadable", "caller")
+    __slots__ = (
+        *("_began_s", "_code", "_context", "_faults", "_holder", "_method", "_request", "_service", "_shares"),
+        *("_unreadable", "caller"),
+    )
 
-    def __init__(self, service: Service, method: rpc.Method, request: Any, context: Context) -> None:
+    def __init__(
+        self, service: Service, method: rpc.Method, request: Any, context: Context, shares: CallShares
+    ) -> None:
         self._service = service
         self._method = method
         self._unreadable = request if isinstance(request, _Unreadable) else None
@@ -135,11 +143,15 @@ class _Call:
         self._faults = NO_FAULTS
         self._began_s = time.perf_counter()
         self.caller = _read_caller(context)
+        self._shares = shares
+        self._holder = find_holder(self.caller.address)
 
     def __enter__(self) -> _Call:
+        self._shares.begin(self._holder)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._shares.end(self._holder)
         code = "CANCELLED" if self._code is None else self._code
         seconds = time.perf_counter() - self._began_s
         self._service.metrics.count_call(self._method.name, code, seconds)
@@ -149,9 +161,12 @@ class _Call:
             _access.debug("%s %s", self._method.name, code, extra=fields)
 
     async def enter(self) -> None:
-        """Injects the fault that comes before the command. Raises Forbidden for administration by a peer that may not
-        do it, and BadRequest for bytes that are no request.
+        """Injects the fault that comes before the command.
+
+        Raises TooManyRequests above the caller's share of the calls, Forbidden for administration by a peer that may
+        not do it, and BadRequest for bytes that are no request.
         """
+        self._shares.check(self._holder)
         self._service.access.check_method(self._method.name, self.caller.address)
         self._faults = self._service.faults.match(self._method.name, self.caller.client_id, self._request)
         if self._faults.before is not None:
@@ -208,14 +223,9 @@ def _read_caller(context: Context) -> Caller:
     # A deadline may be decades away; a Python int cannot overflow (rules 6.3).
     remaining_ms = None if remaining_s is None else int(remaining_s * 1000)
     return Caller(
-        _parse_peer(context.peer()),
+        parse_peer(context.peer()),
         str(metadata.get("x-mq-client-id", "")),
         remaining_ms,
         str(metadata.get("x-mq-language", "")),
         str(metadata.get("x-mq-client-version", "")),
     )
-
-
-def _parse_peer(peer: str) -> str:
-    """Extracts ``host:port`` from a peer as gRPC writes it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
-    return unquote(peer).partition(":")[2]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from rmqpull_broker.core.pulling.parking import PARKED_PULLS_OF_ALL_MAX
+from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
+from rmqpull_broker.core.shares import find_most
 from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 STREAMS_PER_CONNECTION_MAX = 20_000
 """Concurrent calls on one connection: enough for a client that parks ten thousand pulls. Further calls wait there."""
 
-CALLS_MAX = PARKED_PULLS_OF_ALL_MAX + 20_000
-"""Concurrent calls on all connections: all parked pulls and some more. gRPC refuses others with RESOURCE_EXHAUSTED."""
+CALLS_MAX = PARKED_PULLS_MAX + 10_000
+"""Concurrent calls of one connection, if it is alone: all parked pulls and some more. See
+:mod:`rmqpull_broker.core.shares`."""
+CALLS_OF_ALL_MAX = find_most(CALLS_MAX) + 10_000
+"""Concurrent calls on all connections, with those that are about to be refused. gRPC refuses others."""
 
 # A parked pull takes 27 kB (bench/broker_costs.py). 23 are gRPC's: 9 for the call itself, the rest for operations
 # and coroutines. Of the options below, the limit of received messages accounts for 1.7 and that of idle connections

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import grpc
 from google.protobuf.descriptor_pool import Default, DescriptorPool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_proto.pool import POOL
 
 HEALTH: str = health.SERVICE_NAME
 REFLECTION: str = reflection.SERVICE_NAME
+
+Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Health:
@@ -23,8 +28,8 @@ class Health:
     It serves after its registration, except between a failed write to the commit log and the next one that succeeds.
     """
 
-    def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
-        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # newer than the stubs
+    def __init__(self, server: grpc.aio.Server, services: Sequence[str], shares: CallShares) -> None:
+        self._servicer = _CountedHealth(shares)
         self._services = ("", *services)
         self._is_serving = True
         self._change = asyncio.get_running_loop().create_task(self._publish(is_serving=True))
@@ -49,6 +54,41 @@ class Health:
         await self._servicer.enter_graceful_shutdown()
 
 
+class _CountedHealth(health.aio.HealthServicer):  # type: ignore[misc, name-defined]  # newer than the stubs
+    """Counts who watches: a watch has no end."""
+
+    def __init__(self, shares: CallShares) -> None:
+        super().__init__()
+        self._shares = shares
+
+    async def Watch(self, request: Any, context: Context) -> None:
+        async with _counted(self._shares, context):
+            await super().Watch(request, context)
+
+
+class _CountedReflection(reflection.aio.ReflectionServicer):  # type: ignore[misc, name-defined]  # newer than the stubs
+    """Counts who asks: a client may ask for ever."""
+
+    def __init__(self, services: Sequence[str], shares: CallShares) -> None:
+        super().__init__(services, pool=cast(DescriptorPool, _BothPools()))
+        self._shares = shares
+
+    async def ServerReflectionInfo(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+        async with _counted(self._shares, context):
+            async for response in super().ServerReflectionInfo(requests, context):
+                yield response
+
+
+@asynccontextmanager
+async def _counted(shares: CallShares, context: Context) -> AsyncIterator[None]:
+    """Counts a call, or ends it with RESOURCE_EXHAUSTED."""
+    try:
+        with shares.counted(context.peer()):
+            yield
+    except TooManyRequests as refusal:
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(refusal))
+
+
 class _BothPools:
     """Looks descriptors up for reflection: in the broker's pool first, then in protobuf's default one.
 
@@ -66,6 +106,7 @@ class _BothPools:
         return find
 
 
-def enable_reflection(server: grpc.aio.Server, services: Sequence[str]) -> None:
+def enable_reflection(server: grpc.aio.Server, services: Sequence[str], shares: CallShares) -> None:
     """Describes the services to tools such as grpcurl that have no protos; adds reflection's own to their names."""
-    reflection.enable_server_reflection((*services, REFLECTION), server, pool=cast(DescriptorPool, _BothPools()))
+    servicer = _CountedReflection((*services, REFLECTION), shares)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.calls import Handler, make_method_handler
 from rmqpull_broker.server.handlers.admin import broker, fault_rules, groups, topics
 from rmqpull_broker.server.handlers.admin import clients as admin_clients
@@ -110,16 +111,19 @@ def list_methods() -> dict[str, tuple[rpc.Method, Handler]]:
     }
 
 
-def make_generic_handlers(service: Service) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
+def make_generic_handlers(service: Service, shares: CallShares) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
     """The handlers of the standard service and of the enabled extensions, by full service name."""
     served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *(EXTENSIONS[name] for name in sorted(service.extensions))]
-    return {described.name: _make_generic_handler(service, described, handlers) for described, handlers in served}
+    return {
+        described.name: _make_generic_handler(service, described, handlers, shares) for described, handlers in served
+    }
 
 
 def _make_generic_handler(
-    service: Service, described: rpc.Service, handlers: Mapping[str, Handler]
+    service: Service, described: rpc.Service, handlers: Mapping[str, Handler], shares: CallShares
 ) -> grpc.GenericRpcHandler[Any, Any]:
     methods = {
-        name: make_method_handler(service, described.methods[name], handler) for name, handler in handlers.items()
+        name: make_method_handler(service, described.methods[name], handler, shares)
+        for name, handler in handlers.items()
     }
     return grpc.method_handlers_generic_handler(described.name, methods)

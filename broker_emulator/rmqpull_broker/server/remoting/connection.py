@@ -44,7 +44,7 @@ class Connections(Protocol):
     dispatcher: Dispatcher | None
 
     def add(self, connection: RemotingConnection) -> str | None:
-        """Keeps a connection, and returns its channel id; None if there are too many."""
+        """Keeps a connection, and returns its channel id; None if its address has too many."""
 
     def remove(self, connection: RemotingConnection) -> None:
         """Forgets a closed connection."""
@@ -87,7 +87,7 @@ class RemotingConnection(asyncio.Protocol):
     # --- asyncio ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Registers the connection, or closes it if there are too many."""
+        """Registers the connection, or closes it if its address has too many."""
         self._transport = cast("asyncio.Transport", transport)
         self._of_socket = find_selector_transport(transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_PAUSE)
@@ -96,7 +96,7 @@ class RemotingConnection(asyncio.Protocol):
         self.active_ms = self._connections.passing_ms()
         channel_id = self._connections.add(self)
         if channel_id is None:
-            self.abort("there are too many connections")
+            self.abort("its address has too many connections, or all have")
         else:
             self.channel_id = channel_id
 

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from rmqpull_broker.core.clients.unfinished_frames import UnfinishedFrames
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.core.pulling.standing_verdicts import StandingVerdicts
-from rmqpull_broker.core.shares import find_holder
+from rmqpull_broker.core.shares import Shares, find_holder
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.remoting.acceptor import Acceptor
@@ -26,6 +26,7 @@ from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
 from rmqpull_broker.server.runtime.service import Service
 
 CONNECTIONS_MAX = 20_000
+"""Connections of one address, if it is alone; see :mod:`rmqpull_broker.core.shares`."""
 IDLE_MS_MAX = 120_000
 """``serverChannelMaxIdleTimeSeconds``: a connection on which nothing moves for longer is closed (rules 4.12)."""
 _SCAN_INTERVAL_MS = 10_000
@@ -47,6 +48,7 @@ class RemotingListener:
         self.sites: Sequence[Site] = ()
         self._has_vip = False
         self.connections: dict[str, RemotingConnection] = {}
+        self._shares = Shares(CONNECTIONS_MAX)
         self._unfinished = UnfinishedFrames[str]()
         self._numbers = itertools.count(1)
         self._acceptors: list[Acceptor] = []
@@ -92,9 +94,11 @@ class RemotingListener:
         return self._clock.passing_ms()
 
     def add(self, connection: RemotingConnection) -> str | None:
-        """Keeps a connection, and returns its channel id; None if there are too many."""
-        if len(self.connections) >= CONNECTIONS_MAX:
+        """Keeps a connection, and returns its channel id; None if the share of its address is used up."""
+        holder = find_holder(connection.remote_address)
+        if not self._shares.allows(holder):
             return None
+        self._shares.take(holder)
         channel_id = f"{connection.remote_address}#{next(self._numbers)}"
         self.connections[channel_id] = connection
         self._watch()
@@ -103,6 +107,7 @@ class RemotingListener:
     def remove(self, connection: RemotingConnection) -> None:
         """Forgets a closed connection, and takes its client out of the registries."""
         if self.connections.pop(connection.channel_id, None) is not None:
+            self._shares.give_back(find_holder(connection.remote_address))
             self.note_unfinished(connection, 0)
             self._clients.connection_closed(connection.channel_id)
 

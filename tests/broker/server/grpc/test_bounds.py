@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from rmqpull_broker.server.grpc.bounds import REQUEST_BYTES_MAX, find_request_bytes_max
+from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.calls import make_method_handler
 from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
@@ -40,7 +41,7 @@ def _make_varint(number: int) -> bytes:
 @pytest.mark.parametrize("name", SMALLER_THAN_GRPCS)
 def test_a_request_is_read_up_to_the_bound_of_its_rpc(name: str) -> None:
     method, handler = METHODS[name]
-    read: Any = make_method_handler(cast("Any", None), method, handler).request_deserializer
+    read: Any = make_method_handler(cast("Any", None), method, handler, CallShares(1)).request_deserializer
     bound = find_request_bytes_max(name)
     assert isinstance(read(make_request(bound)), method.request)
     refused = read(make_request(bound + 1))

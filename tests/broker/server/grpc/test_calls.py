@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.server.grpc import calls
+from rmqpull_broker.server.grpc.call_shares import parse_peer
 from rmqpull_broker.server.observability.logs import JsonFormatter
 from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS
 from rmqpull_broker.testing import running_broker
@@ -93,7 +93,7 @@ def test_an_unexpected_error_is_logged_with_its_call(
     ],
 )
 def test_the_address_of_a_peer_is_parsed(peer: str, address: str) -> None:
-    assert calls._parse_peer(peer) == address
+    assert parse_peer(peer) == address
 
 
 @pytest.mark.parametrize("leave", ["cancel", "close"])

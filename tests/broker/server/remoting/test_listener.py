@@ -17,6 +17,7 @@ from rmqpull_broker.lean import allow_many_connections
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.remoting import listener
+from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.listener import RemotingListener
 from rmqpull_broker.server.remoting.ports import RemotingAddress
 from rmqpull_broker.testing import running_broker
@@ -130,6 +131,27 @@ def test_connections_above_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch)
                 assert third.is_closed()
             second.close()
             wait_until(lambda: is_served(address), "served again")
+
+
+class From(RemotingConnection):
+    """A connection from an address."""
+
+    def __init__(self, remote_address: str) -> None:
+        self.remote_address = remote_address
+
+
+def test_an_address_that_has_most_connections_leaves_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone address has all that it may; then another one comes, and later the first one gives some back."""
+    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 160)
+    ports = RemotingListener(Clients(ManualClock(0)), ManualClock(0))
+    of_one = [connection for port in range(1_000) if ports.add(connection := From(f"10.0.0.1:{port}")) is not None]
+    assert 160 <= len(of_one) < 180
+    assert ports.add(From("10.0.0.2:1")) is not None
+    for connection, channel_id in zip(of_one, list(ports.connections), strict=False):
+        connection.channel_id = channel_id
+        ports.remove(connection)
+    assert len(ports.connections) == 1
+    assert ports.add(From("10.0.0.1:1")) is not None
 
 
 def is_served(address: str) -> bool:

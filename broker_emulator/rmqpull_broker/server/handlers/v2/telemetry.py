@@ -28,6 +28,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
+from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -48,7 +49,7 @@ async def telemetry(
     except ClientIdRequired as error:
         yield rpc.TelemetryCommand(status=make_status(error))
         return
-    stream = service.clients.open_stream(caller.client_id)
+    stream = service.clients.open_stream(caller.client_id, find_holder(caller.address))
     reader = asyncio.get_running_loop().create_task(_read(service, requests, caller, stream))
     try:
         async for command in stream.commands():

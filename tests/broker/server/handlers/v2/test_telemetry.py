@@ -10,6 +10,7 @@ import pytest
 
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.shares import Shares
 from rmqpull_broker.core.state.facts import GroupPut
 from rmqpull_broker.server import clients
 from rmqpull_broker.server.handlers.v2.telemetry import telemetry
@@ -179,6 +180,8 @@ def test_clients_and_streams_have_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(clients, limit, 1)
+    if limit == "TELEMETRY_STREAMS_MAX":
+        broker._server.clients._stream_shares = Shares(1)
     open_telemetry_stream(connect(broker.endpoints, "first"), "PRODUCER", "orders")
     second = connect(broker.endpoints, "second")
     code, details = ending(second, service.TelemetryCommand(settings=make_settings("PRODUCER", "orders")))
