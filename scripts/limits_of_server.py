@@ -119,6 +119,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "time for the handshake of TLS of a gRPC client",
+            "server.grpc.connections:HANDSHAKE_MS_MAX",
+            "ms",
+            "the connection is closed",
+            "ours: each connection is an open file",
+        ),
+        Limit(
             "messages that a query by key looks at",
             "core.pulling.key_queries:ROWS_MAX",
             "",

@@ -32,6 +32,10 @@ CALLS_OF_ALL_MAX = find_most(CALLS_MAX) + 10_000
 
 PENDING_CALLS_MAX = 20_000
 
+HANDSHAKE_MS_MAX = 10_000
+"""Milliseconds until the end of the handshake of TLS. gRPC waits for each connection by itself, so that silent ones
+keep nobody out; but each is an open file."""
+
 OPTIONS = (
     # With SO_REUSEPORT two brokers on one port would share its connections by chance; the second one must fail.
     ("grpc.so_reuseport", 0),
@@ -43,6 +47,7 @@ OPTIONS = (
     # burst of pulls after a restart would reach.
     ("grpc.server.max_pending_requests", PENDING_CALLS_MAX),
     ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS_MAX),
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS_MAX),
     # Detects a peer that vanished within 80 s, and frees its parked pulls and streams.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import ssl
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,13 +15,18 @@ import pytest
 from cryptography import x509
 
 from rmqpull_broker.config_values import SettingError
+from rmqpull_broker.lean import allow_many_connections
+from rmqpull_broker.server import app
+from rmqpull_broker.server.grpc import connections
 from rmqpull_broker.server.grpc.tls import make_own_certificate
 from rmqpull_broker.testing import BrokerProcessError, running_broker
 from rmqpull_client import Connection, RmqpullError, Tls, connect
 from tests.harness.broker_processes import StartBroker
 from tests.harness.secured_proxy import CertificateAuthority
+from tests.harness.waiting import wait_until
 
 TOPIC = "orders"
+SILENT_CONNECTIONS = 1_000
 
 
 # ---- a certificate of the broker's own
@@ -39,6 +46,51 @@ def test_a_port_with_tls_serves_nothing_else() -> None:
         assert broker.tls_endpoints is not None
         with pytest.raises(RmqpullError):
             publish(Connection(broker.tls_endpoints, request_timeout_ms=1_000), b"plain")
+
+
+def silence(endpoints: str, stack: ExitStack) -> list[socket.socket]:
+    """Connects a thousand times, and says nothing."""
+    allow_many_connections()
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 4 * SILENT_CONNECTIONS:
+        pytest.skip("this process may not open as many files")
+    host, port = endpoints.split(":")
+    connect_once = partial(socket.create_connection, (host, int(port)), 60)
+    return [stack.enter_context(connect_once()) for _ in range(SILENT_CONNECTIONS)]
+
+
+def is_open(silent: socket.socket) -> bool:
+    silent.setblocking(False)
+    try:
+        return silent.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
+
+
+def set_handshake_time(monkeypatch: pytest.MonkeyPatch, time_ms: int) -> None:
+    changed = dict(connections.OPTIONS) | {"grpc.server_handshake_timeout_ms": time_ms}
+    assert changed.keys() == dict(connections.OPTIONS).keys()
+    monkeypatch.setattr(app, "OPTIONS", tuple(changed.items()))
+
+
+def test_a_thousand_silent_connections_keep_nobody_from_being_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_handshake_time(monkeypatch, 600_000)
+    with running_broker(topics={TOPIC: 1}, tls=True) as broker, ExitStack() as stack:
+        assert broker.tls_endpoints is not None
+        silent = silence(broker.tls_endpoints, stack)
+        publish(Connection(broker.tls_endpoints, tls=trust(broker.tls_endpoints, tmp_path)), b"secured")
+        assert sum(map(is_open, silent)) == SILENT_CONNECTIONS
+
+
+def test_silent_connections_are_closed_after_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_handshake_time(monkeypatch, 200)
+    with running_broker(topics={TOPIC: 1}, tls=True) as broker, ExitStack() as stack:
+        assert broker.tls_endpoints is not None
+        silent = silence(broker.tls_endpoints, stack)
+        wait_until(lambda: not any(map(is_open, silent)), "closed")
 
 
 def test_a_client_that_does_not_trust_the_certificate_is_not_served(authority: CertificateAuthority) -> None:
