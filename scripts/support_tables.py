@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection_pb2
-
 from processes.grpc_clients.lacks import LACKS, LIBRARIES
 from rmqpull_broker.core import errors
 from rmqpull_broker.core.properties import Declared, list_declared
+from rmqpull_broker.server.grpc.health import HEALTH
+from rmqpull_broker.server.grpc.reflection import REFLECTION
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_proto import rpc
@@ -159,20 +158,18 @@ def extension_methods() -> str:
 
 def other_methods() -> str:
     """Returns the services of gRPC itself."""
-    health = health_pb2.DESCRIPTOR.services_by_name["Health"]
-    reflection = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
     notes = {
-        health.full_name: ("not served", "for orchestrators; NOT_SERVING while the commit log cannot be written"),
-        reflection.full_name: ("served", "only v1alpha, which every tool supports"),
+        HEALTH.name: ("not served", "for orchestrators; NOT_SERVING while the commit log cannot be written"),
+        REFLECTION.name: ("served", "only v1alpha, which every tool supports"),
     }
     rows = [
         (
-            f"`{service.full_name}`",
-            ", ".join(f"`{method.name}`" for method in service.methods),
+            f"`{service.name}`",
+            ", ".join(f"`{name}`" for name in service.methods),
             "served",
-            *notes[service.full_name],
+            *notes[service.name],
         )
-        for service in (health, reflection)
+        for service in (HEALTH, REFLECTION)
     ]
     rows.append(("`grpc.channelz.v1.Channelz`", "all", "not served", "served", "no RocketMQ client uses it"))
     return table(("service", "methods", "here", "Apache's proxy", "note"), rows)

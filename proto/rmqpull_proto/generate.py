@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).resolve().parent  # the editable install is a tree of links
 PACKAGE = "rmqpull_proto"
 PROTOC = "libprotoc 26.1"
 """What protoc must answer to ``--version``."""

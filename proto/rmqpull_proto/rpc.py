@@ -37,7 +37,8 @@ class Service:
     methods: Mapping[str, Method]
 
 
-def _service(descriptor: ServiceDescriptor) -> Service:
+def describe_service(descriptor: ServiceDescriptor) -> Service:
+    """Makes the table of a service in ``rmqpull_proto.pool``."""
     methods = {method.name: _method(method) for method in descriptor.methods}
     return Service(descriptor.full_name, MappingProxyType(methods))
 
@@ -53,7 +54,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
     )
 
 
-MESSAGING = _service(service_pb2.DESCRIPTOR.services_by_name["MessagingService"])
-COLUMNS = _service(columns_pb2.DESCRIPTOR.services_by_name["ColumnService"])
-ADMIN = _service(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
-STAGES = _service(stages_pb2.DESCRIPTOR.services_by_name["StageService"])
+MESSAGING = describe_service(service_pb2.DESCRIPTOR.services_by_name["MessagingService"])
+COLUMNS = describe_service(columns_pb2.DESCRIPTOR.services_by_name["ColumnService"])
+ADMIN = describe_service(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
+STAGES = describe_service(stages_pb2.DESCRIPTOR.services_by_name["StageService"])

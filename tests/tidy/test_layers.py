@@ -48,7 +48,7 @@ def of_server(*folders: str) -> str:
         (
             *(f"rmqpull_broker.server.{folder}" for folder in ("clock", "wire", *folders)),
             "rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__",
-            "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow",
+            "rmqpull_proto grpc google.protobuf prometheus_client pyarrow",
         )
     )
 
@@ -198,7 +198,7 @@ LAYERS = (
         of_server("remoting", "handlers.remoting", "runtime", "clients", "peers", "grpc.connections"),
         "*_pb2",
     ),
-    Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),
+    Layer("rmqpull_broker/server/grpc/health.py rmqpull_broker/server/grpc/reflection.py", of_server("grpc")),
     Layer("rmqpull_broker/server/grpc/tls.py", of_server(), "*_pb2", lazily="cryptography"),
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
     Layer("rmqpull_broker/server/*", of_server("grpc", "remoting", "runtime", "clients", "observability"), "*_pb2"),

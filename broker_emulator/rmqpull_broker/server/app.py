@@ -28,7 +28,8 @@ from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover, SystemClock
 from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.connections import CALLS_MAX, CALLS_OF_ALL_MAX, OPTIONS, listen, listen_with_tls
-from rmqpull_broker.server.grpc.grpc_services import HEALTH, Health, enable_reflection
+from rmqpull_broker.server.grpc.health import HEALTH, Health
+from rmqpull_broker.server.grpc.reflection import enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
 from rmqpull_broker.server.runtime.access import Access
 from rmqpull_broker.server.runtime.clock_watch import ClockWatch
@@ -156,7 +157,7 @@ class BrokerServer:
         shares = CallShares(CALLS_MAX)
         handlers = make_generic_handlers(service, shares)
         self._server.add_generic_rpc_handlers(list(handlers.values()))
-        enable_reflection(self._server, [*handlers, HEALTH], shares)
+        enable_reflection(self._server, [*handlers, HEALTH.name], shares)
         self._health = Health(self._server, list(handlers), shares)
         await self._server.start()
         if self._remoting is not None:
@@ -275,7 +276,7 @@ class BrokerServer:
         they continue, for a process that exits anyway. Returns whether all calls have ended.
         """
         if self._health is not None:
-            await self._health.close()
+            self._health.close()
         self._parking.close()
         self._popping.close()
         self.faults.close()

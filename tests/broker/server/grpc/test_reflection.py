@@ -28,6 +28,7 @@ OURS = [
     "rmqpull.v1.ColumnService",
     "rmqpull.v1.StageService",
 ]
+INVALID_ARGUMENT, NOT_FOUND = 3, 5  # codes of gRPC
 THEIRS = ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]
 
 
@@ -73,12 +74,25 @@ def test_an_unknown_name_is_not_found() -> None:
             reflection_pb2.ServerReflectionResponse.FromString,
         )
         request = reflection_pb2.ServerReflectionRequest
-        asked = [request(file_containing_symbol="rmqpull.v1.Nothing"), request(file_by_filename="nothing.proto")]
-        answers = [answer.error_response.error_code async for answer in call(iter(asked), timeout=60)]
-        assert answers == [5, 5]
+        extension = reflection_pb2.ExtensionRequest(containing_type="rmqpull.v1.PullColumnsRequest", extension_number=9)
+        asked = [
+            request(file_containing_symbol="rmqpull.v1.Nothing"),
+            request(file_by_filename="nothing.proto"),
+            request(file_containing_extension=extension),
+            request(all_extension_numbers_of_type="rmqpull.v1.Nothing"),
+        ]
+        answers = [answer async for answer in call(iter(asked), timeout=60)]
+        assert [answer.error_response.error_code for answer in answers] == [NOT_FOUND] * 4
+        assert [answer.original_request for answer in answers] == asked
+        [answer] = [answer async for answer in call(iter([request()]), timeout=60)]
+        assert answer.error_response.error_code == INVALID_ARGUMENT
         await asyncio.sleep(0)
 
     run_on_server(story)
+
+
+def test_a_message_has_no_extensions(database: ProtoReflectionDescriptorDatabase) -> None:
+    assert list(database.FindAllExtensionNumbers("rmqpull.v1.PullColumnsRequest")) == []
 
 
 @pytest.mark.processes

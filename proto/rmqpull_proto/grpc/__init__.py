@@ -1,0 +1,1 @@
+"""Protocols of gRPC itself, by their protobuf package."""
