@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from pyspark_rmqpull import shared_memory
+from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.shared_memory import FILE_NAME, AnsweredFile, RouteFiles, share_memory
+from pyspark_rmqpull.source import RmqpullDataSource
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.away import AnsweredServers
 from rmqpull_client.transports.reached import Reached
@@ -58,3 +64,30 @@ def test_without_a_folder_no_routes_are_kept(tmp_path: Path) -> None:
         files = RouteFiles(environment)
         files.keep(cluster, ["orders"])
         assert files.recall(cluster, ["orders"]) == Reached()
+
+
+class SharedError(Exception):
+    """Stands for the memory that is shared: nothing else of the process has begun."""
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda source: source.reader(ROW_SCHEMA),
+        lambda source: source.streamReader(ROW_SCHEMA),
+        lambda source: source.writer(ROW_SCHEMA, overwrite=False),
+        lambda source: source.streamWriter(ROW_SCHEMA, overwrite=False),
+    ],
+    ids=["reader", "streamReader", "writer", "streamWriter"],
+)
+def test_each_process_that_plans_shares_its_memory_before_it_asks_a_server(
+    monkeypatch: pytest.MonkeyPatch, begin: Callable[[RmqpullDataSource], object]
+) -> None:
+    """Spark may start such a process for each micro-batch."""
+
+    def share() -> None:
+        raise SharedError
+
+    monkeypatch.setattr(shared_memory, "share_memory", share)
+    with pytest.raises(SharedError):
+        begin(RmqpullDataSource({"endpoints": "127.0.0.1:1", "topic": "orders"}))
