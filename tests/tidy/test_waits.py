@@ -12,11 +12,15 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 FOLDERS = ("tests", "processes")
 
-WITHOUT_ARGUMENTS = {"acquire", "awaitTermination", "communicate", "get", "join", "recv", "result", "wait"}
-"""Without an argument, these methods of threads, processes, queues, futures, events and queries wait for ever."""
+WITHOUT_ARGUMENTS = {
+    *("acquire", "awaitAnyTermination", "awaitTermination", "communicate", "exception", "get", "join", "recv"),
+    *("result", "wait"),
+}
+"""Without an argument, or with None, these methods of threads, processes, queues, futures, events and queries wait for
+ever."""
 PROGRAMS = {"call", "check_call", "check_output", "run"}
 """Without ``timeout``, these functions of ``subprocess`` wait for ever."""
-DO_NOT_WAIT = {"capture.get()"}
+DO_NOT_WAIT = {"capture.get()", "self.query.exception()"}
 BOUNDED_IN = {
     "tests/harness/spark_queries.py": {"query.processAllAvailable()"},  # a timer stops the query
 }
@@ -58,7 +62,8 @@ def is_unbounded(call: ast.Call) -> bool:
     name = call.func.attr
     if name in PROGRAMS and ast.unparse(call.func.value) == "subprocess":
         return not any(given.arg == "timeout" for given in call.keywords)
-    waits = name in WITHOUT_ARGUMENTS and not call.args and not call.keywords
+    given = [*call.args, *(one.value for one in call.keywords)]
+    waits = name in WITHOUT_ARGUMENTS and all(isinstance(one, ast.Constant) and one.value is None for one in given)
     return (waits or name == "processAllAvailable") and ast.unparse(call) not in DO_NOT_WAIT
 
 
@@ -82,7 +87,11 @@ def test_every_wait_has_a_bound() -> None:
         "query.awaitTermination(60)",  # whether it has ended is not asserted
         "writer.start().awaitTermination()",
         "query.processAllAvailable()",
+        "spark.streams.awaitAnyTermination()",
         "assert future.result() == 1",
+        "future.result(None)",
+        "assert future.exception() is None",
+        "thread.join(timeout=None)",
         "[future.result() for future in futures]",
         "thread.join()",
         "process.wait()",
