@@ -34,7 +34,7 @@ test: set-up ## run the tests with real Spark and our own broker, except long on
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Hypothesis tries fewer examples than in `make test`. The processes share single tests, not whole files.
-test-fast: set-up ## run the tests that start no Spark and no other process (about a minute)
+test-fast: set-up ## run the tests that start no Spark and no other process (two minutes on two cores)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large and not nightly" --hypothesis-profile fast $(ARGS)
 
 # Each test process starts the servers that its tests need: about 0.5 GB. All releases speak the same protocol, so others than 5.3 run the
