@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from processes.apache.oracle import JavaOracle, JavaRefused, to_text
@@ -66,6 +67,9 @@ def in_java(command: RemotingCommand) -> dict[str, Any]:
 @pytest.mark.apache_classes
 @given(command=COMMANDS)
 def test_java_reads_our_commands(oracle: JavaOracle, command: RemotingCommand) -> None:
+    if oracle.release.client.startswith("5.5."):
+        # Its fastjson2 refuses the name of a field that has an escape and a character of four bytes.
+        assume(all(name.isascii() or not re.search(r'[\x00-\x1f"\\]', name) for name in command.fields))
     read = oracle.decode_command(encode_command(command))
     assert {**read, "extFields": read["extFields"] or None} == in_java(command)
 
@@ -181,8 +185,8 @@ def test_every_field_of_java_is_declared(oracle: JavaOracle) -> None:
     for name, header in JAVA_HEADERS:
         if name not in NEW or oracle.release.client.startswith("5."):
             declared = {column.name for column in list_columns(header)}
-            # SEND_MESSAGE_V2 has the broker's name twice; ours is "n".
-            assert read_in_java(oracle, name, {}).keys() <= declared | {"bname"}, name
+            # SEND_MESSAGE_V2 has the broker's name twice; ours is "n". The others are for lite topics, new in 5.5.
+            assert read_in_java(oracle, name, {}).keys() <= declared | {"bname", "liteTopic", "suspend"}, name
 
 
 NUMBERS = st.sampled_from(["0", "-1", "+7", "", "-", "+", " 1", "1_0", "1.0", "٣", "0x1", str(2**63 - 1), str(2**63)])
@@ -307,6 +311,8 @@ def test_reserved_names_of_properties(oracle: JavaOracle) -> None:
     reserved = set(oracle.read_constants("MessageConst")["STRING_HASH_SET"])
     if oracle.release.client.startswith("4."):
         assert reserved <= names.RESERVED
+    elif oracle.release.client.startswith("5.5."):
+        assert reserved - names.RESERVED == {"ORIGIN_GROUP", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC"}
     else:
         assert reserved == names.RESERVED
 
