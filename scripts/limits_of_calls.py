@@ -73,6 +73,7 @@ LIMITS_OF_CALLS = {
             "TOO_MANY_REQUESTS",
             "ours: leaves room for others; Apache's broker keeps any",
         ),
+        Limit("consumer offsets of one group", "core.state.room:OFFSETS_OF_GROUP_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
         Limit(
             "delays in a group's retry policy",
             "core.admin.groups:RETRY_DELAYS_MAX",

@@ -111,6 +111,13 @@ LIMITS_OF_CLIENTS = {
             ONE_AT_A_TIME,
         ),
         Limit(
+            "response over gRPC with a list of groups, topics, progress or locks",
+            "server.wire.limits:LIST_RESPONSE_BYTES_MAX",
+            "bytes",
+            "BAD_REQUEST",
+            ONE_AT_A_TIME,
+        ),
+        Limit(
             "acknowledgements in one request",
             "server.wire.limits:BATCH_ACKS_MAX",
             "",

@@ -5,6 +5,7 @@ What a group or a topic has is found, and dropped, without a look at the others:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import TypeVar, overload
 
@@ -22,11 +23,12 @@ _NOTHING: Mapping[str, dict[MessageQueue, object]] = {}
 class QueueTable(MutableMapping[GroupQueue, V]):
     """A table with the keys (group, queue), grouped by group and topic."""
 
-    __slots__ = ("_by_group", "_count", "_groups_on")
+    __slots__ = ("_by_group", "_count", "_counts", "_groups_on")
 
     def __init__(self, entries: Iterable[tuple[GroupQueue, V]] = ()) -> None:
         self._by_group: dict[str, dict[str, dict[MessageQueue, V]]] = {}
         self._groups_on: dict[str, dict[str, None]] = {}
+        self._counts = Counter[str]()
         self._count = 0
         for key, value in entries:
             self[key] = value
@@ -60,14 +62,15 @@ class QueueTable(MutableMapping[GroupQueue, V]):
         of_topic = self._by_group.setdefault(group, {}).setdefault(queue.topic, {})
         if not of_topic:
             self._groups_on.setdefault(queue.topic, {})[group] = None
-        self._count += queue not in of_topic
+        if queue not in of_topic:
+            self._add(group, 1)
         of_topic[queue] = value
 
     def __delitem__(self, key: GroupQueue) -> None:
         group, queue = key
         of_topic = self._by_group[group][queue.topic]
         del of_topic[queue]
-        self._count -= 1
+        self._add(group, -1)
         if not of_topic:
             self._drop(group, queue.topic)
 
@@ -75,6 +78,7 @@ class QueueTable(MutableMapping[GroupQueue, V]):
         """Drops all entries."""
         self._by_group.clear()
         self._groups_on.clear()
+        self._counts.clear()
         self._count = 0
 
     def copy(self) -> QueueTable[V]:
@@ -89,6 +93,10 @@ class QueueTable(MutableMapping[GroupQueue, V]):
     def list_groups(self) -> list[str]:
         """Returns the groups that have an entry."""
         return list(self._by_group)
+
+    def count_of_group(self, group: str) -> int:
+        """Returns the number of entries of a group."""
+        return self._counts[group]
 
     def list_topics_of(self, group: str) -> list[str]:
         """Returns the topics on which a group has an entry."""
@@ -121,12 +129,17 @@ class QueueTable(MutableMapping[GroupQueue, V]):
             self._drop(group, topic)
 
     def _drop(self, group: str, topic: str) -> None:
-        self._count -= len(self._by_group[group].pop(topic))
+        self._add(group, -len(self._by_group[group].pop(topic)))
         if not self._by_group[group]:
             del self._by_group[group]
+            del self._counts[group]
         del self._groups_on[topic][group]
         if not self._groups_on[topic]:
             del self._groups_on[topic]
+
+    def _add(self, group: str, count: int) -> None:
+        self._counts[group] += count
+        self._count += count
 
     # --- in steps ----------------------------------------------------------------------------------------------------
 

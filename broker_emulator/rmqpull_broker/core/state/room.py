@@ -22,6 +22,8 @@ TOPICS_OF_ALL_MAX = 2 * TOPICS_MAX
 GROUPS_MAX = 60_000
 OFFSETS_MAX = 1_000_000
 """Consumer offsets of all groups, and as many resets that no pull has got yet."""
+OFFSETS_OF_GROUP_MAX = OFFSETS_MAX // 10
+"""Consumer offsets of one group, which are copied in one step."""
 OFFSETS_OF_ANY_QUEUE_MAX = OFFSETS_MAX // 10
 """Consumer offsets, above which no group gets one on a queue that its topic does not have."""
 
@@ -67,7 +69,7 @@ class Room:
         """Counts offsets that a group gets on queues. Raises TooManyRequests when there is no room for one of them."""
         for queue in queues:
             kept, key = self._state.consumer_offsets, (group, queue)
-            if key in kept:
+            if key in kept or key in self._created.get("offsets", ()):
                 continue
             has_queue = self._has_queue(queue)
             most = OFFSETS_MAX if has_queue else OFFSETS_OF_ANY_QUEUE_MAX
@@ -76,7 +78,13 @@ class Room:
                     f"group {group} gets no offset on queue {queue}: {most} consumer offsets are kept, the max"
                     f"{'' if has_queue else ' for a queue that its topic does not have'}; delete groups or topics first"
                 )
+            of_group = f"offsets of {group}"
+            if kept.count_of_group(group) + len(self._created.get(of_group, ())) >= OFFSETS_OF_GROUP_MAX:
+                raise TooManyRequests(
+                    f"group {group} gets no offset on queue {queue}: it has {OFFSETS_OF_GROUP_MAX}, the max of a group"
+                )
             self._take("offsets", kept, key)
+            self._take(of_group, kept, key)
 
     def _has_queue(self, queue: MessageQueue) -> bool:
         """Whether a queue exists. That of a topic which is not stored yet does: this draft creates it."""

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.server.runtime.slices import Slices
-from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
+from rmqpull_broker.server.wire.limits import LIST_RESPONSE_BYTES_MAX
 
 M = TypeVar("M", bound=Message)
 
@@ -19,22 +19,20 @@ class LongResponse:
 
     def __init__(self, head: Any) -> None:
         self.status = head.status
-        self._parts = [head.SerializeToString()]
-        self._size = len(self._parts[0])
+        # One buffer: to join a million parts, and to free them, takes longer than a turn.
+        self._data = bytearray(head.SerializeToString())
 
     def take(self, part: Message) -> None:
         """Adds a part. Raises BadRequest above the largest response."""
-        data = part.SerializeToString()
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > GRPC_MESSAGE_BYTES_MAX:
+        self._data += part.SerializeToString()
+        if len(self._data) > LIST_RESPONSE_BYTES_MAX:
             raise BadRequest(
-                f"the response has more than {GRPC_MESSAGE_BYTES_MAX} bytes; ask for fewer groups or topics"
+                f"the response has more than {LIST_RESPONSE_BYTES_MAX} bytes; ask for fewer groups or topics"
             )
 
     def SerializeToString(self) -> bytes:
         """Returns the response in protobuf's format."""
-        return b"".join(self._parts)
+        return bytes(self._data)
 
 
 async def respond(slices: Slices, head: M, parts: Iterator[M | None]) -> M:

@@ -12,6 +12,8 @@ PUBLISH_TOPICS_MAX = 1_000
 
 GRPC_MESSAGE_BYTES_MAX = 64 << 20
 """Above all other limits, so that a request that is too large gets a status and not a broken stream."""
+LIST_RESPONSE_BYTES_MAX = 32 << 20
+"""The largest response with a list of an administrator. To copy it takes most of a turn."""
 
 CLIENTS_MAX = 10_000
 TELEMETRY_STREAMS_MAX = 10_000

@@ -53,6 +53,7 @@ def test_it_holds_what_a_dict_would(changes: list[tuple[str, GroupQueue, int | N
         of_topic = {key: at for key, at in plain.items() if key[1].topic == queue.topic}
         assert set(table.list_keys_of_topic(queue.topic)) == of_topic.keys()
         assert set(table.list_groups_on(queue.topic)) == {name for name, _ in of_topic}
+        assert table.count_of_group(group) == sum(name == group for name, _ in plain)
         assert dict(entry for piece in table.walk_topic(queue.topic) for entry in piece) == of_topic
 
 

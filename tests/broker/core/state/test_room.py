@@ -154,6 +154,18 @@ def test_offsets_on_queues_that_a_topic_does_not_have_leave_room_for_others(core
     core.run(commit(0))
 
 
+def test_the_offsets_of_one_group(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "OFFSETS_OF_GROUP_MAX", 2)
+    core.run(commit(0))
+    with pytest.raises(TooManyRequests, match="on queue orders/broker-a/2: it has 2, the max of a group"):
+        core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(1), 1), (core.queue(2), 1)]))
+    core.run(commit(1))
+    core.run(commit(0, 7))
+    with pytest.raises(TooManyRequests, match="the max of a group"):
+        core.run(commit(2))
+    core.run(lambda draft: commit_offsets(draft, "others", [(core.queue(2), 1)]))
+
+
 def test_resets_that_no_pull_has_got(core: CoreHarness) -> None:
     for queue_id in range(3):
         core.run(partial(reset_offsets, group="readers", offsets=[(core.queue(queue_id), 0)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rmqpull_broker import __version__
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.properties import list_declared
@@ -53,13 +55,19 @@ async def expire_now(service: Service, request: rpc.ExpireNowRequest, caller: Ca
 
     Retention deletes whole segments, but never the one that is being written.
     """
-    before = _sum_of_min_offsets(service)
+    before = await _sum_min_offsets(service)
     await service.group_commit.expire(service.clock_ms())
-    return rpc.ExpireNowResponse(status=OK, expired_messages=_sum_of_min_offsets(service) - before)
+    return rpc.ExpireNowResponse(status=OK, expired_messages=await _sum_min_offsets(service) - before)
 
 
-def _sum_of_min_offsets(service: Service) -> int:
-    state = service.state
-    return sum(
-        state.bounds(queue).min_offset for topic in state.topics.values() for queue in state.list_readable_queues(topic)
-    )
+async def _sum_min_offsets(service: Service) -> int:
+    state, sums = service.state, list[int]()
+
+    def add_topics() -> Iterator[int]:
+        for topic in list(state.topics.values()):
+            yield sum(state.bounds(queue).min_offset for queue in state.list_readable_queues(topic))
+
+    steps = add_topics()
+    if not service.slices.begin(steps, sums.append):
+        await service.slices.finish(steps, sums.append)
+    return sum(sums)

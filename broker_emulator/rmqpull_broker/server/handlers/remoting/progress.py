@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -140,17 +139,30 @@ def list_consumer_offsets(service: RemotingService, call: RemotingCall) -> Answe
 
 
 def _write_consumer_offsets(service: RemotingService, broker_name: str) -> Parts:
-    offsets: dict[str, dict[str, int]] = {}
-    topics: dict[str, set[str]] = {}
-    for piece in service.service.state.consumer_offsets.walk():
-        for (group, queue), offset in piece:
-            if queue.broker_name == broker_name:
-                offsets.setdefault(f"{queue.topic}@{group}", {})[str(queue.queue_id)] = offset
-                topics.setdefault(group, set()).add(queue.topic)
-        yield None
+    table = service.service.state.consumer_offsets
+
+    def list_offsets(group: str, topic: str) -> dict[str, int]:
+        entries = table.list_entries(group, topic)
+        return {str(queue.queue_id): offset for queue, offset in entries if queue.broker_name == broker_name}
+
+    def write_topics() -> Entries:
+        for group in table.list_groups():
+            topics = []
+            for topic in table.list_topics_of(group):
+                topics += [topic] * bool(list_offsets(group, topic))
+                yield (None,)
+            if topics:
+                yield write_entry(group, sorted(topics))
+
+    def write_offsets() -> Entries:
+        for group in table.list_groups():
+            for topic in table.list_topics_of(group):
+                offsets = list_offsets(group, topic)
+                yield write_entry(f"{topic}@{group}", offsets) if offsets else (None,)
+
     yield b'{"dataVersion":' + write_json(DATA_VERSION) + b","
-    yield from join_entries(b'"groupTopicMap":{', (write_entry(group, sorted(topics[group])) for group in topics), b"}")
-    yield from join_entries(b',"offsetTable":{', itertools.starmap(write_entry, offsets.items()), b"}}")
+    yield from join_entries(b'"groupTopicMap":{', write_topics(), b"}")
+    yield from join_entries(b',"offsetTable":{', write_offsets(), b"}}")
 
 
 def query_time_spans(service: RemotingService, call: RemotingCall) -> Answer:
