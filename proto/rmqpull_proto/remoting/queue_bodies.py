@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
+from rmqpull_proto.remoting.json_parts import Parts, join_entries, write_list
 from rmqpull_proto.remoting.json_values import REQUEST_VALUES_MAX, read_enum, read_object, read_objects, read_value
 
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _Queue = TypeVar("_Queue", bound="tuple[str, str, int]")
 """Topic, broker name and queue id."""
+_QUEUES_OF_A_STEP = 512
 
 
 class QueueOfBroker(NamedTuple):
@@ -41,15 +43,26 @@ class LockRequest:
             tuple(map(_read_queue, read_objects(data, "mqSet"))),
         )
 
+    @classmethod
+    def decode_in_steps(cls, body: bytes | memoryview) -> Generator[None, None, LockRequest]:
+        """Reads the body of a request as :meth:`decode`, and yields after each step."""
+        data = read_object(body, "lock", values_max=REQUEST_VALUES_MAX)
+        group, client_id = read_value(data, "consumerGroup", str, None), read_value(data, "clientId", str, "")
+        listed, queues = read_objects(data, "mqSet"), list[QueueOfBroker]()
+        for at in range(0, len(listed), _QUEUES_OF_A_STEP):
+            queues += map(_read_queue, listed[at : at + _QUEUES_OF_A_STEP])
+            yield
+        return cls(group, client_id, tuple(queues))
+
     def encode(self) -> bytes:
         """Writes the body of a request."""
         queues = [_write_queue(*queue) for queue in self.queues]
         return write_json({"clientId": self.client_id, "consumerGroup": self.group, "mqSet": queues})
 
 
-def encode_locked(queues: Iterable[tuple[str, str, int]]) -> bytes:
+def write_locked(queues: Iterable[tuple[str, str, int]]) -> Parts:
     """Writes the body of the response to LOCK_BATCH_MQ: the queues (topic, broker name, queue id) that are locked."""
-    return write_json({"lockOKMQSet": [_write_queue(*queue) for queue in queues]})
+    return write_list("lockOKMQSet", ((write_json(_write_queue(*queue)),) for queue in queues), {})
 
 
 def decode_locked(body: bytes | memoryview) -> tuple[QueueOfBroker, ...]:
@@ -114,8 +127,11 @@ def decode_offsets(body: bytes | memoryview) -> dict[QueueOfBroker, int]:
 
 
 def decode_consumer_status(body: bytes | memoryview) -> dict[QueueOfBroker, int]:
-    """Reads a consumer's response to GET_CONSUMER_STATUS_FROM_CLIENT: its offsets. Raises ``WireError``."""
-    return _read_offsets(read_value(read_object(body, "status of a consumer"), "messageQueueTable", dict, {}))
+    """Reads a consumer's response to GET_CONSUMER_STATUS_FROM_CLIENT: its offsets. Raises ``WireError``, and reads
+    no more values than those of a request: a broker gets it from clients.
+    """
+    data = read_object(body, "status of a consumer", values_max=REQUEST_VALUES_MAX)
+    return _read_offsets(read_value(data, "messageQueueTable", dict, {}))
 
 
 def encode_consumer_status(offsets: Mapping[_Queue, int]) -> bytes:
@@ -123,10 +139,10 @@ def encode_consumer_status(offsets: Mapping[_Queue, int]) -> bytes:
     return b'{"messageQueueTable":' + _write_offsets(offsets) + b"}"
 
 
-def encode_group_status(offsets: Mapping[str, Mapping[_Queue, int]]) -> bytes:
+def write_group_status(offsets: Mapping[str, Mapping[_Queue, int]]) -> Parts:
     """Writes the response to INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets of each client."""
-    entries = [write_json(client_id) + b":" + _write_offsets(table) for client_id, table in offsets.items()]
-    return b'{"consumerTable":{' + b",".join(entries) + b'},"messageQueueTable":{}}'
+    entries = ((write_json(client_id) + b":" + _write_offsets(table),) for client_id, table in offsets.items())
+    return join_entries(b'{"consumerTable":{', entries, b'},"messageQueueTable":{}}')
 
 
 def encode_corrections(offsets: Mapping[int, int]) -> bytes:

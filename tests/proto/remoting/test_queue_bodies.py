@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.json_dialect import DIALECT_COST
+from rmqpull_proto.remoting.json_values import REQUEST_VALUES_MAX
 from rmqpull_proto.remoting.queue_bodies import (
     AssignmentQuery,
     LockRequest,
@@ -16,11 +18,12 @@ from rmqpull_proto.remoting.queue_bodies import (
     encode_assignments,
     encode_consumer_status,
     encode_corrections,
-    encode_group_status,
-    encode_locked,
     encode_offset_list,
     encode_offsets,
+    write_group_status,
+    write_locked,
 )
+from tests.harness.steps import count_steps
 
 QUEUE, OTHER = QueueOfBroker("orders", "broker-a", 1), QueueOfBroker("orders", "broker-b", 0)
 
@@ -28,8 +31,11 @@ QUEUE, OTHER = QueueOfBroker("orders", "broker-a", 1), QueueOfBroker("orders", "
 def test_locks() -> None:
     request = LockRequest("readers", "ann", (QUEUE, OTHER))
     assert LockRequest.decode(request.encode()) == request
-    assert encode_locked([QUEUE]) == b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":1,"topic":"orders"}]}'
-    assert decode_locked(encode_locked([QUEUE, OTHER])) == (QUEUE, OTHER)
+    assert (
+        b"".join(filter(None, write_locked([QUEUE])))
+        == b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":1,"topic":"orders"}]}'
+    )
+    assert decode_locked(b"".join(filter(None, write_locked([QUEUE, OTHER])))) == (QUEUE, OTHER)
 
 
 def test_a_query_of_an_assignment_and_its_answers() -> None:
@@ -53,9 +59,27 @@ def test_offsets_have_objects_as_keys() -> None:
     assert decode_offsets(body) == {QUEUE: 7, OTHER: 0}
     assert decode_consumer_status(encode_consumer_status({QUEUE: 7})) == {QUEUE: 7}
     key = '{"brokerName":"broker-a","queueId":1,"topic":"orders"}'
-    assert encode_group_status({"ann": {QUEUE: 7}}).decode() == (
+    assert b"".join(filter(None, write_group_status({"ann": {QUEUE: 7}}))).decode() == (
         f'{{"consumerTable":{{"ann":{{{key}:7}}}},"messageQueueTable":{{}}}}'
     )
+
+
+def test_the_values_of_a_status_are_counted_before_they_are_read() -> None:
+    queues = REQUEST_VALUES_MAX // DIALECT_COST // 4 - 1
+    body = encode_consumer_status({QUEUE._replace(queue_id=number): number for number in range(queues)})
+    assert len(decode_consumer_status(body)) == queues
+    with pytest.raises(WireError, match="expected at most 8192 of them"):
+        decode_consumer_status(body.replace(b":7,", b":7," + b"1:2," * 8_192))
+
+
+def test_queues_to_lock_are_read_in_steps() -> None:
+    def count(queues: int) -> int:
+        request = LockRequest("g", "c", tuple(QUEUE._replace(queue_id=number) for number in range(queues)))
+        read, steps = count_steps(LockRequest.decode_in_steps(request.encode()))
+        assert read == request
+        return steps
+
+    assert [count(queues) for queues in (0, 1, 1_024, 2_048)] == [0, 1, 2, 4]
 
 
 def test_offsets_for_a_client_in_cpp_are_a_list() -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
+from rmqpull_broker.core.steps import Steps, walk
 
 LOCK_MAX_LIVE_TIME_MS = 60_000
 """``rocketmq.broker.rebalance.lockMaxLiveTime``: how long a lock is valid without renewal."""
@@ -47,17 +48,50 @@ class QueueLocks:
         Leaves out queues of other clients. Raises TooManyRequests, and then locks nothing, when the share of ``holder``
         is used up.
         """
-        locks = self._groups.get(group, {})
-        wanted = frozenset(queues)
-        gained = frozenset(
-            queue for queue in wanted if (lock := locks.get(queue)) is None or _may_take(lock, client_id, now_ms)
-        )
-        self._make_room(len(gained - locks.keys()), now_ms, holder)
-        for queue in gained:
-            self._drop(group, queue)
-            self._groups.setdefault(group, {})[queue] = QueueLock(client_id, now_ms, holder)
-        self._shares.take(holder, len(gained))
+        steps = self.lock_in_steps(group, client_id, queues, now_ms, holder)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return frozenset(end.value)
+
+    def lock_in_steps(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder = ANYBODY
+    ) -> Steps[list[MessageQueue]]:
+        """Locks as :meth:`lock_batch`. Leaves out, too, what others lock between two steps."""
+        wanted, missing = dict.fromkeys(queues), 0
+        for piece in walk(wanted):
+            locks = self._groups.get(group, {})
+            missing += sum(queue not in locks for queue in piece)
+            yield
+        self._make_room(missing, now_ms, holder)
+        gained: list[MessageQueue] = []
+        for piece in walk(wanted):
+            gained += self._lock(group, client_id, piece, now_ms, holder)
+            yield
         return gained
+
+    def _lock(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder
+    ) -> list[MessageQueue]:
+        locks, gained = self._groups.setdefault(group, {}), list[MessageQueue]()
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is None or _may_take(lock, client_id, now_ms):
+                if lock is not None:
+                    self._shares.give_back(lock.holder)
+                locks[queue] = QueueLock(client_id, now_ms, holder)
+                gained.append(queue)
+        self._shares.take(holder, len(gained))
+        if not locks:
+            del self._groups[group]
+        return gained
+
+    def unlock_in_steps(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Steps[None]:
+        """Unlocks as :meth:`unlock_batch`."""
+        for piece in walk(queues):
+            self.unlock_batch(group, client_id, piece)
+            yield
 
     def unlock_batch(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Unlocks those of ``queues`` that the client holds."""

@@ -33,6 +33,18 @@ def answer(service: RemotingService, call: RemotingCall, parts: Parts) -> Answer
     return _go_on(service, call, parts, body)
 
 
+async def answer_later(
+    service: RemotingService, call: RemotingCall, parts: Parts, remark: str | None
+) -> RemotingCommand:
+    """Answers as :func:`answer` does, for a handler that has waited already."""
+    body = _Body()
+    if service.service.slices.begin(parts, body.take):
+        return call.respond(body=bytes(body.data), remark=remark)
+    response = await _go_on(service, call, parts, body)
+    response.remark = remark
+    return response
+
+
 async def _go_on(service: RemotingService, call: RemotingCall, parts: Parts, body: _Body) -> RemotingCommand:
     with call.peer.ending_with_connection():
         await service.service.slices.finish(parts, body.take)

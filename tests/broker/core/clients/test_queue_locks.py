@@ -11,6 +11,8 @@ from rmqpull_broker.core.clients.queue_locks import QueueLock, QueueLocks
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.shares import find_holder
+from rmqpull_broker.core.steps import STEP_ENTRIES
+from tests.harness.steps import count_steps, run_steps
 
 FIRST, SECOND, THIRD = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
 
@@ -143,3 +145,20 @@ def test_a_queue_never_has_two_holders(steps: list[tuple[str, str, set[MessageQu
             model = {queue: holder for queue, holder in model.items() if queue not in mine}
         held = {queue: lock.client_id for queue, lock in locks.list_locks("readers", now_ms).items()}
         assert held == {queue: holder for queue, (holder, at_ms) in model.items() if now_ms - at_ms <= 60_000}
+
+
+def test_many_queues_are_locked_and_unlocked_in_steps() -> None:
+    locks, two = QueueLocks(), [FIRST._replace(queue_id=number) for number in range(2 * STEP_ENTRIES)]
+    locked, steps = count_steps(locks.lock_in_steps("readers", "ann", two, 0))
+    assert (sorted(locked), steps) == (sorted(two), 2 + 2)
+    assert count_steps(locks.lock_in_steps("readers", "ann", two[:STEP_ENTRIES], 1)) == (two[:STEP_ENTRIES], 1 + 1)
+    assert count_steps(locks.unlock_in_steps("readers", "ann", two)) == (None, 2)
+    assert not locks.groups()
+
+
+def test_what_another_client_locks_between_two_steps_stays_its_own() -> None:
+    locks = QueueLocks()
+    steps = locks.lock_in_steps("readers", "ann", [FIRST, SECOND], 0)
+    next(steps)
+    locks.lock_batch("readers", "bob", [SECOND], 0)
+    assert run_steps(steps) == [FIRST]

@@ -49,15 +49,20 @@ async def lock_queues(service: Service, request: rpc.LockQueuesRequest, caller: 
     """
     if not request.group or not request.client_id:
         raise BadRequest("a lock needs a group and a client id")
-    queues = [column_queue_from(queue) for queue in request.queues]
-    locked = service.clients.locks.lock_batch(
+    return await respond(service.slices, rpc.LockQueuesResponse(status=OK), _lock(service, request, caller))
+
+
+def _lock(service: Service, request: rpc.LockQueuesRequest, caller: Caller) -> Iterator[rpc.LockQueuesResponse | None]:
+    queues = map(column_queue_from, request.queues)
+    locked = yield from service.clients.locks.lock_in_steps(
         request.group, request.client_id, queues, service.steady_ms(), find_holder(caller.address)
     )
-    return rpc.LockQueuesResponse(status=OK, locked=map(column_queue_to, sorted(locked)))
+    for queue in (yield from sort_in_steps(locked)):
+        yield rpc.LockQueuesResponse(locked=[column_queue_to(queue)])
 
 
 async def unlock_queues(service: Service, request: rpc.UnlockQueuesRequest, caller: Caller) -> rpc.UnlockQueuesResponse:
     """UnlockQueues: releases queue locks, as UNLOCK_BATCH_MQ does; skips those of other clients (rules 3.8)."""
-    queues = [column_queue_from(queue) for queue in request.queues]
-    service.clients.locks.unlock_batch(request.group, request.client_id, queues)
-    return rpc.UnlockQueuesResponse(status=OK)
+    queues = map(column_queue_from, request.queues)
+    steps = service.clients.locks.unlock_in_steps(request.group, request.client_id, queues)
+    return await respond(service.slices, rpc.UnlockQueuesResponse(status=OK), steps)

@@ -21,7 +21,7 @@ from rmqpull_broker.core.errors import BadRequest, IllegalFilterExpression
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.facts import RequestModeSet
-from rmqpull_broker.core.steps import walk
+from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
@@ -38,7 +38,7 @@ from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
 from rmqpull_proto.remoting.json_parts import Parts
 from rmqpull_proto.remoting.pop_bodies import RequestMode, decode_request_mode, encode_request_modes
-from rmqpull_proto.remoting.queue_bodies import LockRequest, decode_assignment_query, encode_assignments, encode_locked
+from rmqpull_proto.remoting.queue_bodies import LockRequest, decode_assignment_query, encode_assignments, write_locked
 
 
 async def take_heartbeat(service: RemotingService, call: RemotingCall) -> RemotingCommand | None:
@@ -167,24 +167,31 @@ def check_config(service: RemotingService, call: RemotingCall) -> RemotingComman
     return call.respond()
 
 
-def lock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def lock_queues(service: RemotingService, call: RemotingCall) -> Answer:
     """LOCK_BATCH_MQ: locks or renews what the client may have, and says what that is."""
-    request = LockRequest.decode(call.command.body)
-    queues, now_ms = [MessageQueue(*queue) for queue in request.queues], service.service.steady_ms()
-    locked = service.service.clients.locks.lock_batch(
+    return answer(service, call, _lock(service, call))
+
+
+def _lock(service: RemotingService, call: RemotingCall) -> Parts:
+    request = yield from LockRequest.decode_in_steps(call.command.body)
+    queues, now_ms = (MessageQueue(*queue) for queue in request.queues), service.service.steady_ms()
+    locked = yield from service.service.clients.locks.lock_in_steps(
         request.group or "", request.client_id, queues, now_ms, find_holder(call.peer.remote_address)
     )
-    return call.respond(body=encode_locked(sorted(locked)))
+    yield from write_locked((yield from sort_in_steps(locked)))
 
 
-def unlock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+def unlock_queues(service: RemotingService, call: RemotingCall) -> Answer:
     """UNLOCK_BATCH_MQ: releases the client's own locks."""
-    request = LockRequest.decode(call.command.body)
+    return answer(service, call, _unlock(service, call))
+
+
+def _unlock(service: RemotingService, call: RemotingCall) -> Parts:
+    request = yield from LockRequest.decode_in_steps(call.command.body)
     if request.group is None:
         raise WireError("consumerGroup is missing in the body of UNLOCK_BATCH_MQ")
-    queues = [MessageQueue(*queue) for queue in request.queues]
-    service.service.clients.locks.unlock_batch(request.group, request.client_id, queues)
-    return call.respond()
+    queues = (MessageQueue(*queue) for queue in request.queues)
+    yield from service.service.clients.locks.unlock_in_steps(request.group, request.client_id, queues)
 
 
 _LANGUAGES = frozenset(LanguageCode)

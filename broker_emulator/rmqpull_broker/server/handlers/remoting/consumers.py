@@ -16,7 +16,7 @@ from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.peers import Peer, make_request
-from rmqpull_broker.server.runtime.long_answers import Answer, answer
+from rmqpull_broker.server.runtime.long_answers import Answer, answer, answer_later
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stream_members import AskMember, print_thread_stack, verify_message
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
@@ -35,9 +35,9 @@ from rmqpull_proto.remoting.queue_bodies import (
     QueueOfBroker,
     decode_consumer_status,
     encode_corrections,
-    encode_group_status,
     encode_offset_list,
     encode_offsets,
+    write_group_status,
 )
 
 FORWARD_TIMEOUT_MS = 10_000
@@ -126,7 +126,7 @@ async def get_consumer_status(service: RemotingService, call: RemotingCall) -> R
     found = {
         channel.client_id: status for (channel, _), status in zip(wanted, statuses, strict=True) if status is not None
     }
-    return call.respond(body=encode_group_status(found), remark=_NOT_SET)
+    return await answer_later(service, call, write_group_status(found), _NOT_SET)
 
 
 async def _ask_status(peer: Peer, header: GetConsumerStatusRequestHeader) -> Mapping[QueueOfBroker, int] | None:
