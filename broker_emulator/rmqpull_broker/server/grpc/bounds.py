@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rmqpull_broker.server.grpc.wire_fields import Contents
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 
 REQUEST_BYTES_MAX = 262_144
@@ -12,14 +13,21 @@ TELEMETRY_BYTES_MAX = 1 << 20
 """The settings of a client with its subscriptions, and commands to clients and their answers."""
 ENTRIES_BYTES_MAX = 2 << 20
 """Acknowledgements, queues to lock, and names to look up: 10,000 acknowledgements have 2 MB."""
+ENTRIES_MAX = 20_000
+"""Fields of such a request above ``REQUEST_BYTES_MAX``."""
 QUEUES_BYTES_MAX = 16 << 20
 """Lists with an entry for each queue that a query reads, or each part that it has written."""
+QUEUES_MAX = 100_000
+"""Fields of such a request above ``REQUEST_BYTES_MAX``."""
 
+_CONTENTS: Mapping[str, Contents] = {
+    # Messages: maxMessageSize and the limits of a batch follow. Bodies, and batches of Arrow, are no objects.
+    "SendMessage": {1: {4: None}},
+    "PublishColumns": {2: None},
+    "StageColumns": {5: None},
+}
 _BOUNDS: Mapping[str, int] = {
-    # Messages: maxMessageSize and the limits of a batch follow.
-    "SendMessage": GRPC_MESSAGE_BYTES_MAX,
-    "PublishColumns": GRPC_MESSAGE_BYTES_MAX,
-    "StageColumns": GRPC_MESSAGE_BYTES_MAX,
+    **dict.fromkeys(_CONTENTS, GRPC_MESSAGE_BYTES_MAX),
     "Telemetry": TELEMETRY_BYTES_MAX,
     "AckMessage": ENTRIES_BYTES_MAX,
     "LockQueues": ENTRIES_BYTES_MAX,
@@ -32,10 +40,19 @@ _BOUNDS: Mapping[str, int] = {
     "CommitOffsets": QUEUES_BYTES_MAX,
     "ReportRowsLost": QUEUES_BYTES_MAX,
     "CommitStages": QUEUES_BYTES_MAX,
-    "KeepStages": QUEUES_BYTES_MAX,
 }
 
 
 def find_request_bytes_max(name: str) -> int:
     """Returns the largest request of an RPC, in bytes."""
     return _BOUNDS.get(name, REQUEST_BYTES_MAX)
+
+
+def find_fields_max(name: str) -> int | None:
+    """Returns how many fields a large request of an RPC has at most; None if it has no list, or has messages."""
+    return {ENTRIES_BYTES_MAX: ENTRIES_MAX, QUEUES_BYTES_MAX: QUEUES_MAX}.get(find_request_bytes_max(name))
+
+
+def find_contents(name: str) -> Contents | None:
+    """Returns where the bodies or the batch are in the requests of an RPC; None if it has no messages."""
+    return _CONTENTS.get(name)

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -18,10 +18,17 @@ from google.protobuf.message import DecodeError, Message
 from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
 from rmqpull_broker.core.errors import BadRequest, BrokerError
 from rmqpull_broker.core.shares import find_holder
-from rmqpull_broker.server.grpc.bounds import find_request_bytes_max
+from rmqpull_broker.server.grpc.bounds import (
+    REQUEST_BYTES_MAX,
+    find_contents,
+    find_fields_max,
+    find_request_bytes_max,
+)
 from rmqpull_broker.server.grpc.call_shares import CallShares, parse_peer
+from rmqpull_broker.server.grpc.wire_fields import check_details, read_in_steps
 from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.server.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
 from rmqpull_proto import rpc
 
@@ -40,6 +47,8 @@ def make_method_handler(
     """Wraps the handler of one method for gRPC."""
 
     async def unary(request: Any, context: Context) -> Any:
+        if isinstance(request, LargeRequest):
+            request = await request.read(service.slices)
         with _Call(service, method, request, context, shares) as call:
             try:
                 await call.enter()
@@ -96,16 +105,40 @@ class _Unreadable(NamedTuple):
         raise BadRequest(self.reason)
 
 
-def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | _Unreadable]:
-    """Makes the function that reads the requests of one method, if they are not too large."""
-    bytes_max = find_request_bytes_max(method.name)
+class LargeRequest(NamedTuple):
+    """The bytes of a request with a long list."""
 
-    def read(data: bytes) -> Message | _Unreadable:
+    data: bytes
+    kind: Any
+    fields_max: int
+
+    async def read(self, slices: Slices) -> Message | _Unreadable:
+        """Reads it in slices."""
+        steps, found = read_in_steps(self.data, self.kind, self.fields_max), list[Any]()
+        try:
+            if not slices.begin(steps, found.append):
+                await slices.finish(steps, found.append)
+        except (BadRequest, DecodeError) as error:
+            return _Unreadable(str(error))
+        return cast("Message", found[0])
+
+
+def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | LargeRequest | _Unreadable]:
+    """Makes the function that reads the requests of one method, if they are not too large."""
+    bytes_max, fields_max = find_request_bytes_max(method.name), find_fields_max(method.name)
+    contents = find_contents(method.name)
+
+    def read(data: bytes) -> Message | LargeRequest | _Unreadable:
         if len(data) > bytes_max:
             return _Unreadable(f"the request has {len(data)} bytes; {method.name} reads at most {bytes_max}")
         try:
+            if len(data) > REQUEST_BYTES_MAX:
+                if fields_max is not None:
+                    return LargeRequest(data, method.request, fields_max)
+                if contents is not None:
+                    check_details(data, contents)
             return method.request.FromString(data)
-        except DecodeError as error:
+        except (BadRequest, DecodeError) as error:
             return _Unreadable(str(error))
 
     return read

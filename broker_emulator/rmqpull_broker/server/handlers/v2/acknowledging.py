@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from rmqpull_broker.core.errors import BadRequest, BrokerError, InternalError, InvalidReceiptHandle
@@ -12,6 +13,7 @@ from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.runtime.slices import Slice
 from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.limits import BATCH_ACKS_MAX
 from rmqpull_broker.server.wire.status import OK, make_status
@@ -28,7 +30,11 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
     if len(request.entries) > BATCH_ACKS_MAX:
         raise BadRequest(f"{len(request.entries)} acknowledgements are more than the max of {BATCH_ACKS_MAX}")
     statuses, accepted = list[v2.Status](), list[Delivered]()
+    slice_ = Slice()
     for entry in request.entries:
+        if slice_.is_over:
+            await asyncio.sleep(0)
+            slice_ = Slice()
         try:
             message = await _find_message(service, caller, (group, topic), entry)
             _check_place(service, message, "ack")
