@@ -16,7 +16,13 @@ from processes.apache.oracle import JavaOracle, JavaRefused, to_text
 from rmqpull_proto.remoting import pop_headers
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import V4_5_0, V4_9_3, VERSION, LanguageCode, RequestCode, ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
+from rmqpull_proto.remoting.command import (
+    REQUEST_HEADER_BYTES_MAX,
+    RemotingCommand,
+    Serialization,
+    decode_command,
+    encode_command,
+)
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.header_fields import Header, list_columns
 from rmqpull_proto.remoting.headers import OffsetResponseHeader, PullMessageResponseHeader
@@ -78,6 +84,28 @@ def test_java_reads_our_commands(oracle: JavaOracle, command: RemotingCommand) -
 @given(command=COMMANDS)
 def test_we_read_javas_commands(oracle: JavaOracle, command: RemotingCommand) -> None:
     assert decode_command(memoryview(oracle.encode_command(in_java(command)))[4:]) == command
+
+
+NAME = "n" * 255
+LARGEST_TEXTS = {
+    # A value of a property may have any characters. Its key and the separators take the rest of the 32,767 bytes.
+    RequestCode.SEND_MESSAGE_V2: {**dict.fromkeys("abcdeghjklmn", NAME), "i": f"a\1{chr(3) * 32_764}\2"},
+    # The longest filter. Pull consumers send it with each pull.
+    RequestCode.PULL_MESSAGE: {"consumerGroup": NAME, "topic": NAME, "subscription": chr(3) * 32_768},
+}
+
+
+@pytest.mark.apache_classes
+@pytest.mark.parametrize("code", LARGEST_TEXTS)
+@pytest.mark.parametrize("serialization", Serialization)
+def test_we_read_the_largest_headers_of_javas_clients(
+    oracle: JavaOracle, code: RequestCode, serialization: Serialization
+) -> None:
+    command = RemotingCommand(code, LARGEST_TEXTS[code], serialization=serialization, language=LanguageCode.JAVA)
+    frame = memoryview(oracle.encode_command(in_java(command)))[4:]
+    assert decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX).fields == command.fields
+    if serialization is Serialization.JSON:  # fastjson writes six bytes for a control character
+        assert len(frame) > REQUEST_HEADER_BYTES_MAX // 2
 
 
 def test_a_large_code_reaches_java(oracle: JavaOracle) -> None:
