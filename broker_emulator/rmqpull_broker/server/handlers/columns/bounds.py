@@ -9,6 +9,7 @@ from itertools import islice
 from rmqpull_broker.core.errors import TopicNotFound
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.bounds import cut_by_bytes
+from rmqpull_broker.server.runtime.long_response import respond
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from
 from rmqpull_broker.server.wire.status import OK, make_status
@@ -23,13 +24,13 @@ _PARTS_AT_ONCE = 16
 
 
 async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller: Caller) -> rpc.QueryBoundsResponse:
-    """QueryBounds: returns the bounds of all queues of many topics, read at one moment.
+    """QueryBounds: returns the bounds of all queues of many topics, in slices: each topic's are read at one moment.
 
     The entry of a topic that does not exist says so; the other topics are answered all the same.
     """
     rows_lost = service.state.count_lost_rows(request.query_id) if request.query_id else {}
-    topics = [_topic_bounds(service, wanted, rows_lost) for wanted in request.topics]
-    return rpc.QueryBoundsResponse(status=OK, topics=topics)
+    parts = (rpc.QueryBoundsResponse(topics=[_topic_bounds(service, wanted, rows_lost)]) for wanted in request.topics)
+    return await respond(service.slices, rpc.QueryBoundsResponse(status=OK), parts)
 
 
 def _topic_bounds(
