@@ -12,7 +12,7 @@ from ipaddress import IPv6Address
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core.messages.columns import format_milliseconds
+from rmqpull_broker.core.messages.columns import format_milliseconds, set_null
 from rmqpull_proto.remoting import properties as names
 
 _WITH_PORT = r"^(?:(\d+\.\d+\.\d+\.\d+)|\[([0-9a-zA-Z:.%]+)\]):\d+$"
@@ -56,5 +56,5 @@ def make_named_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     if hosts.null_count == len(hosts):
         return {}
     times = format_milliseconds(batch.column("bornTimestamp"))
-    named_times = pc.if_else(pc.is_valid(hosts), times, pa.scalar(None, pa.string()))
+    named_times = set_null(times, pc.is_null(hosts))
     return {names.BORN_HOST: hosts, names.BORN_TIMESTAMP: named_times}

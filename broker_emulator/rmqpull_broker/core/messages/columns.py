@@ -50,6 +50,20 @@ def make_constant_column(value: Any, data_type: pa.DataType, row_count: int) -> 
     return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
 
 
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Returns the rows of one or more batches of one schema in new memory. Arrow itself can do it since release 19."""
+    arrays = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(arrays, schema=batches[0].schema)
+
+
+def set_null(texts: pa.Array, where: pa.Array) -> pa.Array:
+    """Returns texts with null where a mask says so, and where the mask is null.
+
+    Use no ``if_else`` with a null for it: until Arrow 21 at least it returns other texts when ``texts`` is a slice.
+    """
+    return pc.replace_with_mask(texts, where, pa.scalar(None, texts.type))
+
+
 def set_offsets_and_times(
     batch: pa.RecordBatch, offsets: pa.Array, store_times: Sequence[tuple[int, int]]
 ) -> pa.RecordBatch:

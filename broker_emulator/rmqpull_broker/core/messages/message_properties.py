@@ -133,7 +133,7 @@ def _is_ipv6(hosts: pa.Array) -> pa.Array:
 
 
 def _drop_empty(texts: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return columns.set_null(texts, pc.equal(texts, ""))
 
 
 def _count_hidden_bytes(batch: pa.RecordBatch, name: str, column: str) -> pa.Array:
@@ -179,7 +179,7 @@ def make_property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
         texts = pc.coalesce(*(pc.map_lookup(column, name, "first") for column in maps))
         if name in (names.BORN_HOST, names.BORN_TIMESTAMP):
             texts = pc.coalesce(texts, *(column for own, column in make_named_columns(batch).items() if own == name))
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return columns.set_null(texts, pc.equal(texts, ""))
 
 
 class Combinations(NamedTuple):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages.born_hosts import make_named_columns, remove_port
-from rmqpull_broker.core.messages.columns import format_milliseconds, slice_live_values
+from rmqpull_broker.core.messages.columns import format_milliseconds, set_null, slice_live_values
 from rmqpull_broker.core.messages.hidden_properties import (
     FLAG,
     SYS_FLAG,
@@ -166,7 +166,7 @@ def _list_own_parts(name: str, texts: pa.Array) -> list[Any]:
     is_empty = pc.fill_null(pc.equal(texts, ""), True)
     if not is_empty.true_count:
         return [*entry]
-    return [pc.if_else(is_empty, pa.scalar(None, pa.string()), pc.binary_join_element_wise(*entry, ""))]
+    return [set_null(pc.binary_join_element_wise(*entry, ""), is_empty)]
 
 
 class _Fixed:

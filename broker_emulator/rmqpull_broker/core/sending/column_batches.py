@@ -164,7 +164,7 @@ def _make_turns(first: int, queue_count: int, row_count: int) -> pa.Array:
 
 def _drop_empty(texts: pa.Array) -> pa.Array:
     """Replaces empty texts by null: for Apache's proxy an empty tag or message group is none."""
-    return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
+    return columns.set_null(texts, pc.equal(pc.binary_length(texts), 0))
 
 
 def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:

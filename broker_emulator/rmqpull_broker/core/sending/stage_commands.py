@@ -210,7 +210,9 @@ def store_next(draft: Draft, sender: Sender, stage_id: str, now_ms: int) -> int:
         begin += count
     queues = [(queue, sum(part.num_rows for part in its_rows)) for queue, its_rows in by_queue.items()]
     if queues:
-        kept = rows if len(queues) == len(parts) else pa.concat_batches(list(chain.from_iterable(by_queue.values())))
+        kept = (
+            rows if len(queues) == len(parts) else columns.concat_batches(list(chain.from_iterable(by_queue.values())))
+        )
         sender.store(draft, BatchToStore(queues, kept), now_ms)
     draft.add(StagedCallStored(stage_id, call.sequence))
     if stage.call_count == 1:
@@ -240,7 +242,7 @@ class _CurrentQueues:
 def _read_rows(draft: Draft, stage_id: str, call: StagedCall) -> pa.RecordBatch:
     until_offset = call.first_offset + call.row_count
     pieces = list(draft.state.store.read(_find_stage_queue(draft, stage_id), call.first_offset, until_offset))
-    return pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+    return pieces[0] if len(pieces) == 1 else columns.concat_batches(pieces)
 
 
 def drop(draft: Draft, transaction: TransactionId) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
+from rmqpull_broker.core.messages.columns import concat_batches
 from rmqpull_broker.core.sending.publishing import AutoCreation, Published, TopicPart
 from rmqpull_broker.server.wire.limits import (
     PUBLISH_BATCHES_MAX,
@@ -45,7 +46,7 @@ def _read_batch(arrow_ipc: bytes) -> pa.RecordBatch:
         raise MessageCorrupted(f"cannot read the batch: {error}") from None
     if not batches:
         raise MessageCorrupted("no message to send")
-    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    batch = batches[0] if len(batches) == 1 else concat_batches(batches)
     if batch.num_rows > PUBLISH_ROWS_MAX:
         raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
     return batch

@@ -110,7 +110,7 @@ class FreshChunk(NamedTuple):
             self.first_store_ms,
             following.last_store_ms,
             span(self.written, following.written),
-            pa.concat_batches([self.batch, following.batch]),
+            columns.concat_batches([self.batch, following.batch]),
             self.byte_count + following.byte_count,
         )
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import (
     ClockRead,
@@ -164,7 +165,7 @@ class ConsumeQueues:
             rows = stored.batch.slice(begin, part.row_count)
             begin += part.row_count
             if part.row_count <= small_rows:
-                rows = pa.concat_batches([rows])
+                rows = columns.concat_batches([rows])
             queue = self._find_or_create(part.queue)
             self._change(queue, partial(queue.append_columns, rows, written))
 

@@ -199,7 +199,7 @@ def rebuild_rows(log: CommitLog, queue: MessageQueue, chunk: SavedChunk, min_off
             f"messages {first_offset} to {until_offset - 1} of queue {queue} are damaged in their queue file and "
             f"missing from the log between positions {chunk.written.from_position} and {chunk.written.until_position}"
         )
-    return pa.concat_batches([_make_nulls(first_offset - chunk.first_offset), *parts])
+    return columns.concat_batches([_make_nulls(first_offset - chunk.first_offset), *parts])
 
 
 def _make_nulls(row_count: int) -> pa.RecordBatch:

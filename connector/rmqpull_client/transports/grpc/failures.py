@@ -78,8 +78,10 @@ _HANDSHAKE_ADVICE = {
     "hostname verification": "The server's certificate is for another host: use the host name of the certificate.",
     "has expired": "Renew the server's certificate.",
 }
+# Older releases of gRPC do not tell that a certificate has expired.
 _CHECK_CA_FILE = (
-    "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold the authority that signed the certificate."
+    "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold the authority that signed the certificate, which "
+    "must not have expired."
 )
 _CLOSED_TEXTS = ("Socket closed", "Connection reset by peer")
 _PULL_FAMILY = ("PullMessage", "QueryOffset", "GetOffset", "UpdateOffset")

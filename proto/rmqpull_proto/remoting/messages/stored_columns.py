@@ -173,7 +173,9 @@ class _Decoder:
         if asked.null_count == derived.null_count == len(asked):
             return pa.nulls(len(asked), wire.TIMESTAMP)
         texts = pc.coalesce(asked, derived)
-        numbers = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, pa.string()))
+        # Until Arrow 21 at least, if_else with a null returns other texts for a slice.
+        is_other = pc.invert(pc.match_substring_regex(texts, _NUMBER))
+        numbers = pc.replace_with_mask(texts, is_other, pa.scalar(None, pa.string()))
         milliseconds = pc.cast(pc.utf8_ltrim(numbers, "+"), pa.int64())
         return pc.cast(pc.multiply(milliseconds, _US_PER_MS), wire.TIMESTAMP)
 

@@ -115,6 +115,10 @@ def refusal(connection: Connection, opened: Open) -> RmqpullError:
     return refused.value
 
 
+EXPIRED = r"Renew the server's certificate\.|which must not have expired\."
+"""The second advice comes where gRPC does not tell more, as in 1.67."""
+
+
 def test_a_failed_handshake_is_an_error_at_once(
     target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
@@ -123,9 +127,9 @@ def test_a_failed_handshake_is_an_error_at_once(
         (
             authority.issue("server", "127.0.0.1"),
             Tls(),
-            "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold",
+            r"Check the CA file \(Tls\.ca_file, option tlsCaFile\): it must hold",
         ),
-        (authority.issue("old", "127.0.0.1", is_expired=True), trusted, "Renew the server's certificate."),
+        (authority.issue("old", "127.0.0.1", is_expired=True), trusted, EXPIRED),
         (authority.issue("other", "broker.example"), trusted, "use the host name of the certificate."),
         (None, trusted, "The server does not speak TLS on this port: use another"),
     ]
@@ -134,7 +138,7 @@ def test_a_failed_handshake_is_an_error_at_once(
         error = refusal(Connection(proxy.endpoints, LONG_MS, tls=tls), opened)
         assert isinstance(error, HandshakeFailed)
         assert str(error).startswith(f"No TLS connection to {proxy.endpoints} for DescribeServer: ")
-        assert str(error).endswith(advice) or advice in str(error)
+        assert re.search(advice, str(error))
         assert proxy.seen == []
 
 
