@@ -41,6 +41,10 @@ class CheckpointConflict(RmqpullError):
     """The checkpoint was restored or copied: the broker has committed another micro-batch under the same number."""
 
 
+class CommitGap(RmqpullError):
+    """The broker has never committed the micro-batches before this one (option ``onCommitGap``)."""
+
+
 class InvalidRowError(RmqpullError):
     """A row that no broker would accept as a message."""
 

@@ -38,6 +38,8 @@ class FakeProducer:
     commits: list[tuple[TransactionId, Sequence[tuple[str, int]]]] = field(default_factory=list)
     records: list[CommitRecord | None] = field(default_factory=list)
     row_counts: list[int | None] = field(default_factory=list)
+    gap_refusals: list[bool] = field(default_factory=list)
+    tells_commit_gaps: bool = True
     response: CommitResponse = field(default_factory=lambda: CommitResponse(False, False))
     dropped: list[TransactionId] = field(default_factory=list)
     keeps: int = 0
@@ -56,6 +58,7 @@ class FakeProducer:
             compress_types=frozenset({"ZLIB", "LZ4", "ZSTD"} if "columns" in self.extensions else {"ZLIB"}),
             property_rules=KEPT_IN_COLUMNS,
             topics_per_call_max=self.topics_per_call_max,
+            tells_commit_gaps=self.tells_commit_gaps,
             keeps_order=self.keeps_order,
         )
 
@@ -115,15 +118,17 @@ class FakeProducer:
         self,
         transaction: TransactionId,
         staged: Sequence[tuple[str, int]],
-        patience_ms: int,
+        patience_ms: int = 0,
         record: CommitRecord | None = None,
         row_count: int | None = None,
+        refuse_gap: bool = False,
     ) -> CommitResponse:
         if self.failure is not None:
             raise self.failure
         self.commits.append((transaction, staged))
         self.records.append(record)
         self.row_counts.append(row_count)
+        self.gap_refusals.append(refuse_gap)
         return self.response
 
     def drop_stages(self, transaction: TransactionId) -> None:

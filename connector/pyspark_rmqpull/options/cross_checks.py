@@ -22,7 +22,7 @@ from pyspark_rmqpull.options.declaration import Given, Mode, list_options
 from pyspark_rmqpull.options.micro_batch import MicroBatchOptions
 from pyspark_rmqpull.options.progress import ProgressOptions
 from pyspark_rmqpull.options.selection import SelectionOptions
-from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, DEAD_LETTER, EXACTLY_ONCE, SendingOptions
+from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, DEAD_LETTER, EXACTLY_ONCE, FAIL, SendingOptions
 from pyspark_rmqpull.planning.offset_specs import GROUP, LATEST, describe_scope
 from pyspark_rmqpull.planning.starts_and_ends import refuse_start_after_end
 from rmqpull_client.errors import OptionError
@@ -234,10 +234,19 @@ def refuse_exactly_once_of_clusters(given: Given, options: SendingOptions) -> No
             f"Option delivery is {EXACTLY_ONCE}, which cannot be used with nameServers: Apache's brokers cannot commit "
             f"a whole batch. Set delivery to {AT_LEAST_ONCE}, or write to rmqpull-broker."
         )
-    if "transactionTimeoutMs" in given:
+    for name in ("transactionTimeoutMs", "onCommitGap"):
+        if name in given:
+            raise OptionError(
+                f"Option {name} is for delivery {EXACTLY_ONCE}, which cannot be used with nameServers. Remove it."
+            )
+
+
+def refuse_gaps_without_commits(given: Given, options: SendingOptions) -> None:
+    """Only commits have numbers that can jump."""
+    if options.on_commit_gap == FAIL and options.delivery == AT_LEAST_ONCE:
         raise OptionError(
-            f"Option transactionTimeoutMs is for delivery {EXACTLY_ONCE}, which cannot be used with nameServers. "
-            "Remove it."
+            f"Option onCommitGap is {FAIL} and delivery is {AT_LEAST_ONCE}, which commits nothing. Set delivery to "
+            f"{EXACTLY_ONCE}, or remove onCommitGap."
         )
 
 
@@ -259,5 +268,6 @@ SINK_CHECKS: tuple[CrossCheck, ...] = (
     refuse_stray_name_server_options,
     refuse_half_connection,
     refuse_exactly_once_of_clusters,
+    refuse_gaps_without_commits,
     refuse_dead_letters_without_topic,
 )

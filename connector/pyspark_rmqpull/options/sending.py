@@ -13,6 +13,8 @@ ROUND_ROBIN, HASH, EXPLICIT = "roundRobin", "hash", "explicit"
 """Values of option ``queueSelector``."""
 FAIL, SKIP, DEAD_LETTER = "fail", "skip", "deadLetter"
 """Values of option ``onInvalidRow``."""
+WARN = "warn"
+"""With ``FAIL``, the values of option ``onCommitGap``."""
 DROP = "drop"
 """With ``FAIL``, the values of option ``invalidProperties``."""
 
@@ -123,4 +125,14 @@ class SendingOptions:
         "renew this time, but nothing renews it between the last task and the commit. It is also the time limit of a "
         "commit while the broker responds.",
         default="600000",
+    )
+    on_commit_gap: str = option(
+        one_of(WARN, FAIL),
+        unit="word",
+        doc="For exactly-once streams: what to do when the broker has never committed the micro-batches before the one "
+        "that it commits now, because its data is older than the checkpoint, or because it is another broker. Their "
+        "rows are missing there. `warn` commits the micro-batch, and the driver's and the broker's log warn. `fail` "
+        "commits nothing and ends the query; it needs `checkpointLocation` as an option of the write, in a folder "
+        "that Python can open.",
+        default=WARN,
     )

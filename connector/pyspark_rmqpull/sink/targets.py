@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
-from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN
+from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, EXACTLY_ONCE, FAIL, ROUND_ROBIN, WARN
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.shared_memory import RouteFiles
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, TopicNotFound
@@ -122,6 +122,12 @@ def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
         raise OptionError(
             f"Option delivery is {EXACTLY_ONCE}, but {server} cannot commit a whole batch: {no_stages}. Use "
             f"rmqpull-broker, or set delivery to {AT_LEAST_ONCE}."
+        )
+    if options.on_commit_gap == FAIL and not abilities.tells_commit_gaps:
+        raise OptionError(
+            f"Option onCommitGap is {FAIL}, but {server} does not count missing micro-batches"
+            f"{'' if no_stages is None else ': ' + no_stages}. Use a newer rmqpull-broker, or set onCommitGap to "
+            f"{WARN}."
         )
     if no_columns is not None and options.queue_selector != ROUND_ROBIN:
         raise OptionError(

@@ -18,8 +18,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyspark_rmqpull.errors import CheckpointConflict
-from pyspark_rmqpull.options.sending import EXACTLY_ONCE, SKIP
+from pyspark_rmqpull.options.sending import EXACTLY_ONCE, FAIL, SKIP
 from pyspark_rmqpull.options.sink import SinkOptions
+from pyspark_rmqpull.sink.commit_gap import judge_gap, refuse_blind_query
 from pyspark_rmqpull.sink.commit_record import make_record, read_plan, read_query_id
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import prepare_worker
@@ -60,12 +61,13 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     """The writes of a query. Spark creates one to plan a micro-batch, and another one to commit it (rules 7.10)."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Raises OptionError when exactly-once needs a package that is not installed."""
+        """Raises OptionError when a package is not installed that exactly-once needs, and for ``onCommitGap``."""
         if options.delivery == EXACTLY_ONCE and importlib.util.find_spec("numpy") is None:
             raise OptionError(
                 "Option delivery is exactly-once, which needs NumPy in a stream, and NumPy is not installed. Install "
                 "rmqpull[spark], or set delivery to at-least-once."
             )
+        refuse_blind_query(options)
         self._options = options
         self._reached = _list_reached(options)
 
@@ -86,8 +88,8 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Makes the micro-batch readable, once, and returns when it is. A micro-batch without rows is committed too.
 
-        Raises CheckpointConflict when the broker has committed another one with this number, or a later one, and
-        RmqpullError.
+        Raises CheckpointConflict when the broker has committed another one with this number, or a later one, CommitGap
+        when it lacks those before this one and ``onCommitGap`` is ``fail``, and RmqpullError.
         """
         tasks = _list_tasks(messages)
         _take_over_reached(self._options, tasks)
@@ -136,6 +138,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
             )
         except RequestRefused as error:
             raise _explain_refusal(transaction, error) from None
+        judge_gap(transaction, response)
         if response.was_committed and not response.was_compared:
             _logger.warning(
                 "Micro-batch %s of %s counts as done: an older release has committed this number, and its rows cannot "
@@ -189,7 +192,14 @@ def _commit_stages(
 ) -> CommitResponse:
     producer = get_producer(options.connection, options.producer_group)
     try:
-        return producer.commit_stages(transaction, stages, options.transaction_timeout_ms, record, row_count)
+        return producer.commit_stages(
+            transaction,
+            stages,
+            options.transaction_timeout_ms,
+            record,
+            row_count,
+            refuse_gap=options.on_commit_gap == FAIL,
+        )
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
             f"{error} It is unknown whether the rows were committed. Start a stream again with the same checkpoint: "

@@ -193,10 +193,16 @@ class CommitRecord(NamedTuple):
 
 
 class CommitResponse(NamedTuple):
-    """Whether the transaction was committed before, and whether the server has checked that it was the same one."""
+    """Whether the transaction was committed before, and whether the server has checked that it was the same one.
+
+    ``missing_count`` is how many numbers before that of the transaction were never committed. ``is_refused``: nothing
+    was committed, because of them.
+    """
 
     was_committed: bool
     was_compared: bool
+    missing_count: int = 0
+    is_refused: bool = False
 
 
 class Abilities(NamedTuple):
@@ -218,6 +224,8 @@ class Abilities(NamedTuple):
     """Which properties of a message the server cannot carry."""
     topics_per_call_max: int = 1
     """How many topics one call in columns may be for."""
+    tells_commit_gaps: bool = False
+    """Whether commits count the missing numbers of a query's transactions, and can be refused because of them."""
     keeps_order: bool = False
     """Whether calls that are in flight at the same time keep the order of their rows, also when some are refused."""
 
@@ -268,10 +276,12 @@ class Producer(Protocol):
         patience_ms: int = 0,
         record: CommitRecord | None = None,
         row_count: int | None = None,
+        refuse_gap: bool = False,
     ) -> CommitResponse:
         """Commits stages, each with its number of calls, and returns when all rows are readable.
 
-        ``row_count`` is the number of rows that the tasks have staged; a server that has another number refuses.
+        ``row_count`` is the number of rows that the tasks have staged; a server that has another number refuses. With
+        ``refuse_gap`` nothing is committed if numbers before that of the transaction are missing.
 
         If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
         ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.

@@ -200,6 +200,12 @@ SINK: list[tuple[Rule, Given, str]] = [
         "Option onInvalidRow is deadLetter and deadLetterTopic is not set. "
         "Set deadLetterTopic with onInvalidRow=deadLetter, and only then.",
     ),
+    (
+        rules.refuse_gaps_without_commits,
+        {"onCommitGap": "fail", "delivery": "at-least-once"},
+        "Option onCommitGap is fail and delivery is at-least-once, which commits nothing. Set delivery to "
+        "exactly-once, or remove onCommitGap.",
+    ),
 ]
 
 
@@ -229,6 +235,12 @@ OF_CLUSTERS: list[tuple[Rule, type[SourceOptions | SinkOptions], Given, str]] = 
         SinkOptions,
         {"transactionTimeoutMs": "60000"},
         "Option transactionTimeoutMs is for delivery exactly-once, which cannot be used with nameServers. Remove it.",
+    ),
+    (
+        rules.refuse_exactly_once_of_clusters,
+        SinkOptions,
+        {"onCommitGap": "warn"},
+        "Option onCommitGap is for delivery exactly-once, which cannot be used with nameServers. Remove it.",
     ),
 ]
 """What only a cluster of RocketMQ refuses, because its brokers cannot do it."""

@@ -39,6 +39,7 @@ def test_unset_options_have_defaults() -> None:
         batch_bytes=4 << 20,
         in_flight=8,
         transaction_timeout_ms=600_000,
+        on_commit_gap="warn",
     )
 
 
@@ -63,6 +64,7 @@ def test_sends_have_limits_of_their_own() -> None:
         ("batchBytes", "1", "Option batchBytes is '1'. Expected an integer from 1024"),
         ("inFlight", "0", "Option inFlight is '0'. Expected an integer from 1"),
         ("transactionTimeoutMs", "1", "Option transactionTimeoutMs is '1'. Expected an integer from 10000"),
+        ("onCommitGap", "skip", "Option onCommitGap is 'skip'. Expected warn or fail."),
         ("valueSerializer", "x", "Unknown option valueSerializer. Known options: endpoints, "),  # acceptance case 68
         ("compresType", "LZ4", "Unknown option compresType. Did you mean compressType?"),
         ("path", "orders", "The path 'orders' has no meaning here. Name the topic with option topic."),

@@ -133,3 +133,17 @@ def run_unseen(sink: SinkHarness, rows: DataFrame, topic: str) -> None:
     options = {**sink.server.options, "topic": topic}
     writer = rows.writeStream.format("rmqpull").options(**options).queryName("copier")
     await_end(writer.trigger(availableNow=True).start())
+
+
+def test_a_broker_that_lacks_earlier_micro_batches_warns_or_ends_the_query(
+    sink: SinkHarness,
+) -> None:
+    """To the broker, another producer group is another query, as when its data is older than the checkpoint."""
+    copy_rows(sink, b"0", b"1", b"2", b"3")
+    with pytest.raises(Exception, match=r"(?s)CommitGap.*never committed micro-batches 0 to 1 of another/"):
+        copy_rows(sink, b"4", producerGroup="another", onCommitGap="fail")
+    assert sink.server.broker.look(lambda state: list(state.stages.all())) == []
+    assert sink.bodies("copies") == [b"0", b"1", b"2", b"3"]
+    copy_rows(sink, producerGroup="another")
+    copy_rows(sink, b"5", producerGroup="another", onCommitGap="fail")
+    assert sink.bodies("copies") == [b"0", b"1", b"2", b"3", b"4", b"5"]

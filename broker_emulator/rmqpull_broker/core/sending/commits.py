@@ -18,6 +18,9 @@ then the answer "done" would lose its rows. The records of both commits decide:
 
 The plan decides if it is known, because a repeated transaction may have other rows (``rand()``). If it is not known, or
 if the transaction was planned again, equal rows for the same destination are the same transaction.
+
+Numbers without a commit between the newest one and a new one are a gap: their rows are missing here, because the
+broker's data is older than the query's state, or because another broker has them.
 """
 
 from __future__ import annotations
@@ -34,11 +37,15 @@ DIGEST_BYTES_MAX = 64
 
 
 class Outcome(enum.Enum):
-    """The result of a commit. ``UNCOMPARED`` counts as done, and the caller learns that it could not be compared."""
+    """The result of a commit. ``UNCOMPARED`` counts as done, and the caller learns that it could not be compared.
+
+    ``GAP``: nothing was committed, because numbers are missing and the caller refuses that.
+    """
 
     NEW = enum.auto()
     DONE = enum.auto()
     UNCOMPARED = enum.auto()
+    GAP = enum.auto()
 
 
 def judge(transaction: TransactionId, record: CommitRecord | None, newest: CommittedTransaction | None) -> Outcome:
@@ -72,6 +79,16 @@ def refuse_older(transaction: TransactionId, newest: CommittedTransaction | None
             f"batch {transaction.number} of {transaction.writer} is older than batch {newest.number}, the newest one "
             f"that was committed{had}"
         )
+
+
+def count_missing(transaction: TransactionId, newest: CommittedTransaction | None) -> int:
+    """Returns how many numbers are missing between the newest transaction of a query and this one.
+
+    A query begins with number 0.
+    """
+    if transaction.number is None:
+        return 0
+    return max(transaction.number - (0 if newest is None else newest.number + 1), 0)
 
 
 def check_record(record: CommitRecord) -> None:

@@ -134,10 +134,13 @@ def commit(
     named: Sequence[CommittedStage],
     record: CommitRecord | None = None,
     row_count: int | None = None,
+    *,
+    refuse_gap: bool = False,
 ) -> Outcome:
     """Commits a transaction with exactly these stages and drops its other stages, unless it was committed before.
 
-    ``row_count`` is the number of rows that the stages must have in all; None from a writer that does not say it.
+    ``row_count`` is the number of rows that the stages must have in all; None from a writer that does not say it. With
+    ``refuse_gap`` nothing changes if numbers are missing before that of the transaction.
 
     Raises BadRequest for wrong ids, InvalidTransactionId when another transaction was committed under this number (see
     ``commits``), PreconditionFailed when a stage is missing or not complete, its topic is deleted, or the stages lack
@@ -149,6 +152,8 @@ def commit(
     if record is not None:
         commits.check_record(record)
     outcome = _decide_outcome(draft, transaction, record)
+    if outcome is Outcome.NEW and refuse_gap and count_missing(draft, transaction):
+        return Outcome.GAP
     was_committed = outcome is not Outcome.NEW
     wanted = [] if was_committed else [entry for entry in named if entry.call_count]
     for entry in wanted:
@@ -167,6 +172,11 @@ def commit(
     if not was_committed:
         draft.add(StagesCommitted(transaction, stage_ids, record if transaction.number is not None else None))
     return outcome
+
+
+def count_missing(draft: Draft, transaction: TransactionId) -> int:
+    """Returns how many numbers are missing before that of a transaction (see ``commits``)."""
+    return commits.count_missing(transaction, draft.find_newest_commit(transaction.writer))
 
 
 def _decide_outcome(draft: Draft, transaction: TransactionId, record: CommitRecord | None) -> Outcome:

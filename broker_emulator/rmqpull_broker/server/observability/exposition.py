@@ -120,6 +120,8 @@ class Exposition:
             yield HistogramMetricFamily(f"{_PREFIX}_{name}", doc, _buckets(histogram), histogram.sum)
         failures = "Failed writes to the commit log."
         yield CounterMetricFamily(f"{_PREFIX}_sync_failures", failures, counted.sync_failures)
+        gaps = "Commits of a query's batch before which numbers are missing, also those that were refused."
+        yield CounterMetricFamily(f"{_PREFIX}_commit_gaps", gaps, counted.commit_gaps)
 
     def _deliveries(self) -> Iterator[Metric]:
         """What happens to messages that groups acknowledge one by one, by the topics in which they are stored."""

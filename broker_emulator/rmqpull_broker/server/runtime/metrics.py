@@ -59,6 +59,7 @@ class Metrics:
         self.sync_seconds = Histogram(SECONDS)
         self.group_sizes = Histogram(GROUP_SIZES)
         self.sync_failures = 0
+        self.commit_gaps = 0
 
     def count_stored(self, facts: Iterable[Fact]) -> None:
         """Counts stored messages by topic. Staged messages count when they are committed and stored."""

@@ -92,6 +92,7 @@ class GrpcProducer:
         patience_ms: int = 0,
         record: CommitRecord | None = None,
         row_count: int | None = None,
+        refuse_gap: bool = False,
     ) -> CommitResponse:
         """See :meth:`rmqpull_client.transports.port.Producer.commit_stages`."""
         request = stages.CommitStagesRequest(
@@ -99,12 +100,15 @@ class GrpcProducer:
             stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
             record=None if record is None else stages.CommitRecord(**record._asdict()),
             row_count=row_count,
+            refuse_gap=refuse_gap,
         )
         deadline_s = time.monotonic() + patience_ms / 1000
         while True:
             try:
                 response = self._channel.call(STAGES.methods["CommitStages"], request)
-                return CommitResponse(response.was_committed, response.was_compared)
+                return CommitResponse(
+                    response.was_committed, response.was_compared, response.missing_count, response.is_refused
+                )
             except (BrokerUnavailable, BrokerBusy, BrokerFailed) as error:
                 if time.monotonic() >= deadline_s:
                     raise BrokerUnavailable(str(error)) from None
@@ -137,6 +141,7 @@ def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Abi
         compress_types=frozenset({"ZLIB"} if lacks["columns"] else {"ZLIB", "LZ4", "ZSTD"}),
         property_rules=KEPT_BY_PROXIES if lacks["columns"] else KEPT_IN_COLUMNS,
         topics_per_call_max=int(described.publish_topics_max) or 1,  # an older server takes one
+        tells_commit_gaps=described.tells_commit_gaps,
     )
 
 

@@ -58,16 +58,18 @@ class KeepStagesResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class CommitStagesRequest(_message.Message):
-    __slots__ = ("transaction", "stages", "record", "row_count")
+    __slots__ = ("transaction", "stages", "record", "row_count", "refuse_gap")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REFUSE_GAP_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     stages: _containers.RepeatedCompositeFieldContainer[CommittedStage]
     record: CommitRecord
     row_count: int
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[CommittedStage, _Mapping]]] = ..., record: _Optional[_Union[CommitRecord, _Mapping]] = ..., row_count: _Optional[int] = ...) -> None: ...
+    refuse_gap: bool
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[CommittedStage, _Mapping]]] = ..., record: _Optional[_Union[CommitRecord, _Mapping]] = ..., row_count: _Optional[int] = ..., refuse_gap: bool = ...) -> None: ...
 
 class CommitRecord(_message.Message):
     __slots__ = ("plan", "destination", "row_count", "digest")
@@ -90,14 +92,18 @@ class CommittedStage(_message.Message):
     def __init__(self, stage_id: _Optional[str] = ..., call_count: _Optional[int] = ...) -> None: ...
 
 class CommitStagesResponse(_message.Message):
-    __slots__ = ("status", "was_committed", "was_compared")
+    __slots__ = ("status", "was_committed", "was_compared", "missing_count", "is_refused")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     WAS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     WAS_COMPARED_FIELD_NUMBER: _ClassVar[int]
+    MISSING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_REFUSED_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     was_committed: bool
     was_compared: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., was_committed: bool = ..., was_compared: bool = ...) -> None: ...
+    missing_count: int
+    is_refused: bool
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., was_committed: bool = ..., was_compared: bool = ..., missing_count: _Optional[int] = ..., is_refused: bool = ...) -> None: ...
 
 class DropStagesRequest(_message.Message):
     __slots__ = ("transaction",)

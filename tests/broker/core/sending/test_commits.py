@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId, PreconditionFailed
-from rmqpull_broker.core.sending.commits import Outcome, check_record, judge, refuse_older
+from rmqpull_broker.core.sending.commits import Outcome, check_record, count_missing, judge, refuse_older
 from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -90,6 +90,22 @@ def test_what_is_refused(number: int, record: CommitRecord | None, known: Commit
     assert reason in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("number", "newest", "missing_count"),
+    [
+        (0, None, 0),
+        (5, None, 5),
+        (8, NEWEST, 0),
+        (10, NEWEST, 2),
+        (7, NEWEST, 0),  # comes again
+        (6, NEWEST, 0),  # refused
+        (None, None, 0),  # a write without a query
+    ],
+)
+def test_which_numbers_are_missing(number: int | None, newest: CommittedTransaction | None, missing_count: int) -> None:
+    assert count_missing(TransactionId("query", number), newest) == missing_count
+
+
 def test_what_one_record_may_take_is_limited() -> None:
     check_record(described(bytes(64), "x" * 1_024, 0, bytes(64)))
     for record, reason in (
@@ -132,6 +148,18 @@ def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(s
     restored.apply(staged.state.to_facts())
     assert restored.stages.find_newest("query") == NEWEST
     assert list(restored.stages.list_committing()) == ["a"]
+
+
+def test_a_gap_is_refused_if_the_caller_wants_that_and_then_changes_nothing(staged: CoreHarness) -> None:
+    def attempt(refuse_gap: bool) -> Outcome:
+        stages = [CommittedStage("a", 1)]
+        return staged.run(lambda draft: commit(draft, BATCH, stages, KNOWN, refuse_gap=refuse_gap))
+
+    assert attempt(refuse_gap=True) is Outcome.GAP
+    assert list(staged.state.stages.all()) == ["a", "b"]
+    assert attempt(refuse_gap=False) is Outcome.NEW
+    assert attempt(refuse_gap=True) is Outcome.DONE
+    assert list(staged.state.stages.all()) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_the_outcome_of_a_commit_that_keeps_failing_is_unknown(broker: RunningBr
     with pytest.raises(BrokerUnavailable, match="responded to CommitStages with INTERNAL_SERVER_ERROR"):
         producer.commit_stages(BATCH, [("s", 1)])
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=2)
-    assert producer.commit_stages(BATCH, [("s", 1)], 60_000, RECORD) == (True, False)  # the first commit had no record
+    assert producer.commit_stages(BATCH, [("s", 1)], 60_000, RECORD)[:2] == (True, False)  # the first had no record
     assert bodies(broker) == [b"1"]
     broker.faults.fail("CommitStages", "FORBIDDEN", times=1)
     with pytest.raises(RequestRefused, match="FORBIDDEN"):
@@ -198,16 +198,16 @@ def test_a_commit_that_lacks_rows_is_refused_and_nothing_of_it_is_readable(
             producer.commit_stages(BATCH, stages, record=RECORD, row_count=row_count)
         assert refused.value.code == "PRECONDITION_FAILED"
     assert bodies(broker) == []
-    assert producer.commit_stages(BATCH, [("s", 1)], record=RECORD, row_count=1) == (False, False)
-    assert producer.commit_stages(BATCH, [], record=RECORD, row_count=1) == (True, True)
+    assert producer.commit_stages(BATCH, [("s", 1)], record=RECORD, row_count=1)[:2] == (False, False)
+    assert producer.commit_stages(BATCH, [], record=RECORD, row_count=1)[:2] == (True, True)
     assert bodies(broker) == [b"1"]
 
 
 @with_stages
 def test_a_commit_is_compared_with_the_one_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
-    assert producer.commit_stages(BATCH, [("s", 1)], record=RECORD) == (False, False)
-    assert producer.commit_stages(BATCH, [], record=RECORD) == (True, True)
+    assert producer.commit_stages(BATCH, [("s", 1)], record=RECORD)[:2] == (False, False)
+    assert producer.commit_stages(BATCH, [], record=RECORD)[:2] == (True, True)
     with pytest.raises(TransactionTaken, match="it was planned again, and the rows differ"):
         producer.commit_stages(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
     older = BATCH._replace(batch_id=0)

@@ -28,4 +28,5 @@ async def describe_server(
         publish_bytes_max=PUBLISH_BYTES_MAX,
         publish_rows_max=PUBLISH_ROWS_MAX,
         publish_topics_max=PUBLISH_TOPICS_MAX,
+        tells_commit_gaps=True,
     )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.state.facts import CommitRecord
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import transaction_id_from
 from rmqpull_broker.server.wire.published import published_from
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
+
+_logger = logging.getLogger(__name__)
 
 
 async def stage_columns(service: Service, request: rpc.StageColumnsRequest, caller: Caller) -> rpc.StageColumnsResponse:
@@ -56,12 +61,38 @@ async def commit_stages(service: Service, request: rpc.CommitStagesRequest, call
     named = [stage_commands.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
     record = _record_from(request.record) if request.HasField("record") else None
     row_count = request.row_count if request.HasField("row_count") else None
-    outcome = await service.group_commit.execute(
-        lambda draft: stage_commands.commit(draft, transaction_id, named, record, row_count)
-    )
+
+    def commit(draft: Draft) -> tuple[int, Outcome]:
+        missing_count = stage_commands.count_missing(draft, transaction_id)
+        refuse_gap = request.refuse_gap
+        return missing_count, stage_commands.commit(
+            draft, transaction_id, named, record, row_count, refuse_gap=refuse_gap
+        )
+
+    missing_count, outcome = await service.group_commit.execute(commit)
+    if missing_count:
+        service.metrics.commit_gaps += 1
+        _log_gap(transaction_id, missing_count, outcome)
+    if outcome is Outcome.GAP:
+        return rpc.CommitStagesResponse(status=OK, missing_count=missing_count, is_refused=True)
     await service.stage_keeper.wait_until_stored(transaction_id)
     return rpc.CommitStagesResponse(
-        status=OK, was_committed=outcome is not Outcome.NEW, was_compared=outcome is Outcome.DONE
+        status=OK,
+        was_committed=outcome is not Outcome.NEW,
+        was_compared=outcome is Outcome.DONE,
+        missing_count=missing_count,
+    )
+
+
+def _log_gap(transaction: TransactionId, missing_count: int, outcome: Outcome) -> None:
+    assert transaction.number is not None, "only numbers can be missing"
+    _logger.warning(
+        "batch %d of %s %s, and the %d before it were never committed here: the query's checkpoint is newer than the "
+        "data of this broker, or another broker has them",
+        transaction.number,
+        transaction.writer,
+        "was refused" if outcome is Outcome.GAP else "is committed",
+        missing_count,
     )
 
 

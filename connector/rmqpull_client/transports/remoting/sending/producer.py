@@ -260,6 +260,7 @@ class RemotingProducer:
         patience_ms: int = 0,
         record: CommitRecord | None = None,
         row_count: int | None = None,
+        refuse_gap: bool = False,
     ) -> CommitResponse:
         """Raises NotImplementedError."""
         raise NotImplementedError

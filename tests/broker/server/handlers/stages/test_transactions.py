@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,40 @@ def test_stages_and_commits_survive_a_restart(connect: Connect, tmp_path: Path) 
     with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
         assert connect(broker.endpoints).call("CommitStages", commit(("a", 2))).was_committed
         assert seen(broker) == [b"1", b"2"]
+
+
+def test_a_broker_whose_data_is_older_than_the_query_warns_and_counts_the_gap(
+    connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The data directory of batch 4 comes back from a backup after batch 6. A repeated commit warns no more."""
+    data_dir, backup = tmp_path / "data", tmp_path / "backup"
+
+    def commit_batch(client: RpcClient, number: int, **fields: Any) -> rpc.CommitStagesResponse:
+        response: rpc.CommitStagesResponse = client.call(
+            "CommitStages", rpc.CommitStagesRequest(transaction=rpc.Transaction(id="query", batch_id=number), **fields)
+        )
+        return response
+
+    with running_broker(topics={"orders": 1}, data_dir=str(data_dir)) as broker:
+        client = connect(broker.endpoints)
+        assert client.call("DescribeServer", columns_pb2.DescribeServerRequest()).tells_commit_gaps
+        assert [commit_batch(client, number).missing_count for number in range(5)] == [0] * 5
+    shutil.copytree(data_dir, backup)
+    with running_broker(topics={"orders": 1}, data_dir=str(data_dir)) as broker:
+        assert [commit_batch(connect(broker.endpoints), number).missing_count for number in (5, 6)] == [0, 0]
+    assert "never committed here" not in caplog.text
+    with running_broker(topics={"orders": 1}, data_dir=str(backup)) as broker:
+        client = connect(broker.endpoints)
+        refused = commit_batch(client, 7, refuse_gap=True)
+        assert (refused.is_refused, refused.missing_count) == (True, 2)
+        committed, again = commit_batch(client, 7), commit_batch(client, 7, refuse_gap=True)
+        assert (committed.is_refused, committed.missing_count, committed.was_committed) == (False, 2, False)
+        assert (again.is_refused, again.missing_count, again.was_committed) == (False, 0, True)
+    assert [message for message in caplog.messages if "never committed here" in message] == [
+        f"batch 7 of query {what}, and the 2 before it were never committed here: the query's checkpoint is newer than "
+        "the data of this broker, or another broker has them"
+        for what in ("was refused", "is committed")
+    ]
 
 
 def of_topics(topics: dict[str, list[bytes]], **others: Any) -> rpc.StageColumnsRequest:
