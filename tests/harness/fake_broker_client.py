@@ -21,6 +21,7 @@ from rmqpull_client.model import (
     TopicBounds,
 )
 from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows
+from rmqpull_client.witness import BYTES_MAX, Witness
 
 
 class FakeCutter:
@@ -69,6 +70,10 @@ class FakeBrokerClient:
     waited_ms: list[int] = field(default_factory=list)
     checked: list[tuple[int, int]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    messages: dict[tuple[int, int], Witness | None] = field(default_factory=dict)
+    """What a look sees, by queue id and offset. Nobody answers for other messages."""
+    looked: list[dict[int, int]] = field(default_factory=list)
+    lost_connections: int | None = 0
     offsets_set: list[dict[int, int]] = field(default_factory=list)
     group_offsets: dict[int, int] = field(default_factory=dict)
 
@@ -111,6 +116,17 @@ class FakeBrokerClient:
         before = dict(self.queues)
         self.on_wait()
         return self.queues != before
+
+    def look_at(
+        self, group: str, offsets: Mapping[MessageQueue, int], byte_max: int = BYTES_MAX
+    ) -> dict[MessageQueue, Witness | None]:
+        """As if nobody answered, unless the test says what is there."""
+        self.looked.append({queue.queue_id: offset for queue, offset in offsets.items()})
+        return {
+            queue: self.messages[queue.queue_id, at]
+            for queue, at in offsets.items()
+            if (queue.queue_id, at) in self.messages
+        }
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
         if self.has_members:

@@ -74,9 +74,10 @@ class ProgressOptions:
     fail_on_data_loss: bool = option(
         parse_boolean,
         unit="true, false",
-        doc="Fails the query when messages that it has not read yet are lost. With `false` it reports the loss, reads "
-        "no message twice, and continues: after expired messages, at the earliest one that is left; in a queue that "
-        "ends before the query's offset (truncated, or created again in a cluster), at the end of the queue.",
+        doc="Fails the query when messages that it has not read yet are lost. With `false` it reports the loss and "
+        "continues: after expired messages, at the earliest one that is left; in a queue whose history was rewritten "
+        "(restored from a backup, truncated, or created again in a cluster), with the first message that was stored "
+        "when the last one that the query has passed was stored, or later. Only there may messages be read twice.",
         default="true",
     )
     starting_offsets: OffsetSpecs | None = option(

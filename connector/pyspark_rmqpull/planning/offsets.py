@@ -7,30 +7,36 @@ The form, with optional parts in brackets::
      "offsets": {"flights": {"broker-a": {"0": 12, "1": 7}}},
      ["creationIds": {"flights": "9f0c…"},]
      ["queryId": "51f0…",]
-     ["starts": {"flights": {"broker-a": {"0": 10, "1": 7}}}]}
+     ["starts": {"flights": {"broker-a": {"0": 10, "1": 7}}},]
+     ["witnesses": {"flights": {"broker-a": {"0": [11, 1772366400000, "0c5f1d9ab27e", "columns"]}}}]}
 
 ``creationIds`` distinguishes a topic from one that was deleted and created again. ``queryId`` is the name under which
 a query with ``failOnDataLoss=false`` reports lost rows. ``starts``, in the offset that ends a micro-batch, says where
 that batch starts on queues that the previous offset does not name: all queues in the first batch, new queues later.
 Spark keeps no initial offset for Python sources (rules 7.1), so only there is a resolved start safe. The offset before
-the first batch is ``{"version": 1}``.
+the first batch is ``{"version": 1}``. ``witnesses`` tells which message the query has passed last: its offset, store
+time, digest and protocol (``rmqpull_client.witness``). Releases before ignore it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from pyspark_rmqpull.planning.micro_batch import INT64_MAX
+from pyspark_rmqpull.planning.rewritten import NOTHING_REWRITTEN, Rewritten
 from rmqpull_client.errors import OptionError
 from rmqpull_client.loss import Loss, OnLoss, find_loss
-from rmqpull_client.model import MessageQueue, TopicBounds
+from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
+from rmqpull_client.witness import Witness
 
 VERSION = 1
 _QUEUE_ID_MAX = (1 << 31) - 1
 _NUMBER = re.compile("0|[1-9][0-9]{0,9}")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class QueueOffsets:
     starts: Mapping[MessageQueue, int] = field(default_factory=dict)
     creation_ids: Mapping[str, str] = field(default_factory=dict)
     query_id: str | None = None
+    witnesses: Mapping[MessageQueue, Witness] = field(default_factory=dict)
 
     @property
     def is_initial(self) -> bool:
@@ -59,6 +66,8 @@ class QueueOffsets:
         if self.starts:
             form["starts"] = nest_offsets(self.starts)
         form["version"] = VERSION
+        if self.witnesses:
+            form["witnesses"] = _nest({queue: list(witness) for queue, witness in self.witnesses.items()})
         return form
 
     @classmethod
@@ -73,27 +82,33 @@ class QueueOffsets:
             )
         try:
             offsets, starts = flatten_offsets(form.get("offsets", {})), flatten_offsets(form.get("starts", {}))
-            return cls(offsets, starts, _read_creation_ids(form), _read_query_id(form))
+            return cls(offsets, starts, _read_creation_ids(form), _read_query_id(form), _read_witnesses(form))
         except (TypeError, ValueError, AttributeError) as error:
             raise OptionError(f"The checkpoint holds damaged offsets of rmqpull ({error}): {form!r}.") from None
 
 
 def nest_offsets(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
     """Returns offsets by topic, broker name and queue id, sorted as RocketMQ sorts queues."""
-    form: dict[str, dict[str, dict[str, int]]] = {}
-    for queue, offset in sorted(offsets.items()):
-        form.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = offset
-    return form
+    return _nest(offsets)
 
 
 def flatten_offsets(form: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[MessageQueue, int]:
     """Reverses :func:`nest_offsets`. Raises TypeError, ValueError or AttributeError for another form."""
-    return {
-        MessageQueue(topic, broker_name, _read_queue_id(queue_id)): _read_offset(offset)
-        for topic, brokers in form.items()
-        for broker_name, queues in brokers.items()
-        for queue_id, offset in queues.items()
-    }
+    return {queue: _read_offset(offset) for queue, offset in _flatten(form)}
+
+
+def _nest(values: Mapping[MessageQueue, _T]) -> dict[str, dict[str, dict[str, _T]]]:
+    form: dict[str, dict[str, dict[str, _T]]] = {}
+    for queue, value in sorted(values.items(), key=itemgetter(0)):
+        form.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = value
+    return form
+
+
+def _flatten(form: Mapping[str, Mapping[str, Mapping[str, _T]]]) -> Iterator[tuple[MessageQueue, _T]]:
+    for topic, brokers in form.items():
+        for broker_name, queues in brokers.items():
+            for queue_id, value in queues.items():
+                yield MessageQueue(topic, broker_name, _read_queue_id(queue_id)), value
 
 
 def _read_queue_id(text: str) -> int:
@@ -122,15 +137,34 @@ def _read_query_id(form: Mapping[str, Any]) -> str | None:
     return query_id
 
 
+def _read_witnesses(form: Mapping[str, Any]) -> dict[MessageQueue, Witness]:
+    return {queue: _read_witness(value) for queue, value in _flatten(form.get("witnesses", {}))}
+
+
+def _read_witness(value: Any) -> Witness:
+    if not isinstance(value, list) or len(value) != len(Witness._fields):
+        raise ValueError(f"the witness {value!r:.80} does not have {len(Witness._fields)} parts")
+    offset, store_ms, digest, protocol = value
+    if not isinstance(digest, str) or not isinstance(protocol, str):
+        raise TypeError(f"the digest and the protocol of the witness {value!r:.80} are not texts")
+    return Witness(_read_offset(offset), _read_offset(store_ms), digest, protocol)
+
+
 def find_resume_offsets(
-    finished: QueueOffsets, topics: Mapping[str, TopicBounds], ends_seen: Mapping[MessageQueue, int], on_loss: OnLoss
+    finished: QueueOffsets,
+    topics: Mapping[str, TopicBounds],
+    ends_seen: Mapping[MessageQueue, int],
+    on_loss: OnLoss,
+    history: Rewritten = NOTHING_REWRITTEN,
 ) -> dict[MessageQueue, int]:
     """Returns where to resume the queues that cannot be read from their finished offset (rules 8.3).
 
-    Calls ``on_loss`` for each loss, and skips it if that returns. No message is read twice: only a topic that was
-    created again restarts at its min offset; a queue that was truncated resumes at its end; and one that does not
-    exist keeps its offset in case it comes back. ``ends_seen`` tells how many messages such a queue still had.
+    Calls ``on_loss`` for each loss, and skips it if that returns. A topic that was created again restarts at its min
+    offset, if the server tells that; a queue that does not exist keeps its offset in case it comes back. A queue whose
+    history was rewritten resumes where ``history`` says: only there may messages be read twice. ``ends_seen`` tells
+    how many messages a queue still had that does not exist.
     """
+    moved: dict[MessageQueue, Bounds] = {}
     starts: dict[MessageQueue, int] = {}
     for queue, offset in sorted(finished.offsets.items()):
         topic = topics.get(queue.topic)
@@ -144,10 +178,13 @@ def find_resume_offsets(
             text = f"Queue {queue} no longer exists: its messages from offset {offset} are lost."
             resume = f"reads the other queues, and keeps offset {offset} in case this one comes back"
             on_loss(Loss(queue, offset, known_end, text, resume))
+        elif queue in history.queues or offset > bounds.max_offset:
+            on_loss(history.make_loss(queue, offset, bounds))
+            moved[queue] = bounds
         elif (loss := find_loss(queue, offset, bounds)) is not None:
             on_loss(loss)
             starts[queue] = bounds.clamp(offset)
-    return starts
+    return starts | history.find_resume_offsets(moved)
 
 
 def _describe_recreation(name: str, topic: TopicBounds, finished: QueueOffsets) -> str | None:

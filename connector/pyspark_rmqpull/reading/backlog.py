@@ -16,6 +16,7 @@ from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.offsets import QueueOffsets, find_resume_offsets
 from pyspark_rmqpull.planning.partitions import keep_allocated
 from pyspark_rmqpull.planning.topics import find_topics, list_creation_ids, list_queues
+from pyspark_rmqpull.reading.history import History
 from pyspark_rmqpull.reading.partition_reader import LossReport
 from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, TopicBounds
@@ -67,8 +68,11 @@ class Backlog:
 class TopicWatch:
     """Looks at the topics of one query, again and again."""
 
-    def __init__(self, options: SourceOptions, client: Callable[[], BrokerClient], clock: Clock) -> None:
+    def __init__(
+        self, options: SourceOptions, client: Callable[[], BrokerClient], clock: Clock, history: History
+    ) -> None:
         self._options = options
+        self._history = history
         self._client = client
         self._clock = clock
         self._is_first_look = True
@@ -126,11 +130,13 @@ class TopicWatch:
             now_ms = int(time.time() * 1000)
             starts = options.make_start_rules(Mode.STREAM).resolve(bounds, look_up, now_ms, on_loss)
         else:
-            starts = find_resume_offsets(self._drop_unselected(finished), topics, self._ends_seen, on_loss)
+            known = self._drop_unselected(finished)
+            history = self._history.compare(known, bounds, self._ends_seen)
+            starts = find_resume_offsets(known, topics, self._ends_seen, on_loss, history)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
         # Known ids stay: a server without ids may replace the broker for a while, and the query must not forget them.
         ids = {**finished.creation_ids, **list_creation_ids(topics)}
-        return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
+        return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id, finished.witnesses)
 
     def _drop_unselected(self, finished: QueueOffsets) -> QueueOffsets:
         """Drops queues that changed options leave out. They keep their offsets in the checkpoint."""

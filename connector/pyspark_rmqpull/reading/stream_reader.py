@@ -18,6 +18,7 @@ from pyspark_rmqpull.planning.offsets import QueueOffsets, nest_offsets
 from pyspark_rmqpull.planning.partitions import plan_ranges
 from pyspark_rmqpull.progress.group_progress import GroupProgress
 from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
+from pyspark_rmqpull.reading.history import History
 from pyspark_rmqpull.reading.message_wait import MessageWait
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
 from rmqpull_client.connection import make_client_id
@@ -34,7 +35,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._clock = clock or Clock()
-        self._watch = TopicWatch(options, self._client, self._clock)
+        self._history = History(self._client, options.pull_group, options.request_timeout_ms, self._clock)
+        self._watch = TopicWatch(options, self._client, self._clock, self._history)
         self._sizing = BatchSizing(options.limits)
         self._batch_ends = BatchEnds()
         group = options.group if options.commit_offsets else None
@@ -95,7 +97,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._sizing.admit(ready.start.offsets, ends, self._client(), self._clock.now_ms())
         if ends == ready.finished.offsets and not ready.start.starts:
             return start
-        return replace(ready.start, offsets=ends).to_json()
+        witnesses = self._history.renew(ready.start, ready.finished, ends)
+        return replace(ready.start, offsets=ends, witnesses=witnesses).to_json()
 
     def _wait(self, backlog: Backlog, is_first: bool, is_limited: bool) -> Backlog | None:
         """Waits for messages, and returns the backlog of the batch to plan, or None when there is no batch yet.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, Part, QueueRange, RangeToCut, TopicBounds
+from rmqpull_client.witness import BYTES_MAX, Witness
 
 if TYPE_CHECKING:  # Spark imports this module, through planning, when it looks up data sources
     import pyarrow as pa
@@ -131,6 +132,24 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
             message_filter: The messages to keep.
             on_loss: Called for each :class:`~rmqpull_client.loss.Loss`. If it returns, the read continues after the
                 lost messages. The default raises DataLoss.
+        """
+
+    def look_at(
+        self, group: str, offsets: Mapping[MessageQueue, int], byte_max: int = BYTES_MAX
+    ) -> dict[MessageQueue, Witness | None]:
+        """Looks at one message of each queue, without a filter. No consumer offset is read or set.
+
+        Returns its witness, or None where the master has no message at the offset. Queues are left out that nobody
+        answers for within the request timeout, or that a slave answers for, or that are refused, or that follow when
+        the messages have ``byte_max`` bytes. An answer may exceed it by what was in flight. It raises nothing for them:
+        who looks has no need of the messages.
+        """
+
+    @property
+    def lost_connections(self) -> int | None:
+        """A number that is another one after a broker may have started again, with other data.
+
+        It may change for other reasons too. None if the transport cannot tell.
         """
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:

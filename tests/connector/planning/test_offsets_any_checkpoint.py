@@ -19,6 +19,7 @@ SOUND = {
     "queryId": "51f0",
     "starts": {"orders": {"broker-a": {"0": 10}}},
     "version": 1,
+    "witnesses": {"orders": {"broker-a": {"0": [11, 1772366400000, "0c5f1d9ab27e", "columns"]}}},
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -48,6 +49,8 @@ def leave_out_empty(form: Any) -> Any:
 @example({"version": 1, "creationIds": [["orders", "1"]]})
 @example({"version": 1, "creationIds": {"orders": 1}})
 @example({"version": 1, "queryId": 1})
+@example({"version": 1, "witnesses": {"orders": {"a": {"0": [11, 1, "0c"]}}}})
+@example({"version": 1, "witnesses": {"orders": {"a": {"0": [11, 1, 12, "columns"]}}}})
 @limit_cpu
 def test_what_is_read_is_written_again_as_it_was(form: Any) -> None:
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -80,6 +81,8 @@ class Service:
     stats: Stats = field(default_factory=Stats)
     access: Access = field(default_factory=Access)
     slices: Slices = field(default_factory=Slices)
+    instance_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Tells this run of the broker from others."""
 
     def make_creation_id(self) -> str:
         """Creates an id for the creation of a topic."""

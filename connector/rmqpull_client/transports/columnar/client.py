@@ -27,11 +27,13 @@ from rmqpull_client.transports.columnar.lane import (
     make_lanes,
     make_pull_request,
 )
+from rmqpull_client.transports.columnar.looking import look_at
 from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
+from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -61,6 +63,7 @@ class ColumnarClient:
             topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
         )
         response = self._channel.call(COLUMNS.methods["QueryBounds"], request)
+        self._channel.note_instance(response.instance_id)
         return {entry.topic: _decode_bounds(entry) for entry in response.topics if entry.status.code == v2.Code.OK}
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
@@ -140,6 +143,17 @@ class ColumnarClient:
                     on_loss(loss)
             if rows := [entry for piece in pieces for entry in piece.rows]:
                 yield rows
+
+    def look_at(
+        self, group: str, offsets: Mapping[MessageQueue, int], byte_max: int = BYTES_MAX
+    ) -> dict[MessageQueue, Witness | None]:
+        """Pulls one message of each queue with one call."""
+        return look_at(self._channel, group, offsets, byte_max)
+
+    @property
+    def lost_connections(self) -> int | None:
+        """Counts the runs of the server that have told bounds. None from an older server."""
+        return self._channel.instances_seen
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Does nothing."""

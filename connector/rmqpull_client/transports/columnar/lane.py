@@ -25,7 +25,9 @@ PULL_ROWS = 16_384
 PULL_BYTES = 8 << 20
 """The size limit of one response, unless one message is larger. It is two of the broker's stored batches, which become
 two batches of the consumer. A call costs both sides about a millisecond, in addition to its bytes."""
-_PULL = replace(COLUMNS.methods["PullColumns"], response=ReceivedColumns)
+PULL = replace(COLUMNS.methods["PullColumns"], response=ReceivedColumns)
+"""The call, with its response as it was received."""
+_SKIPPED = "skips these offsets; a stream looks at the queue again with its next micro-batch"
 _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
 """The statuses of pulls that met all messages from their offset to the next one."""
 
@@ -71,7 +73,7 @@ class ColumnarLane:
         request = make_pull_request(
             self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max
         )
-        response = self.channel.start(_PULL, request, self._cancellation)()
+        response = self.channel.start(PULL, request, self._cancellation)()
         asked, losses = self.ranges, list[Loss]()
         is_filtered = not self.message_filter.keeps_everything
         self.ranges = [
@@ -155,7 +157,7 @@ def _find_loss_in_range(entry: QueueRange, bounds: Bounds) -> Loss | None:
         loss = find_loss(queue, from_offset, bounds)
         return loss and loss._replace(until_offset=min(bounds.min_offset, until_offset))
     loss = find_loss(queue, until_offset, bounds)
-    return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
+    return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset), resume=_SKIPPED)
 
 
 def _decode_rows(asked: Sequence[QueueRange], response: ReceivedColumns) -> list[QueueRows]:

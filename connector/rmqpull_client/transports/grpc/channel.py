@@ -24,6 +24,9 @@ class BrokerChannel:
 
     connection: Connection
     has_columns: bool | None = None
+    instances_seen: int | None = None
+    """How many runs of the server its answers came from. None if it does not tell."""
+    _instance_id: str = field(default="", repr=False)
     _endpoints: Endpoints = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +60,12 @@ class BrokerChannel:
         retry = self._make_retry(method, message, cancellation, True, extra_ms)
         retry.start()
         return lambda: cast("list[Any]", self._wait(retry))
+
+    def note_instance(self, instance_id: str) -> None:
+        """Takes in which run of the server has answered; empty if it does not tell."""
+        if instance_id not in ("", self._instance_id):
+            self._instance_id = instance_id
+            self.instances_seen = (self.instances_seen or 0) + 1
 
     def close(self) -> None:
         """Closes the connection. The next call opens a new one."""

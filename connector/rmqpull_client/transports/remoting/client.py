@@ -20,12 +20,15 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
+from rmqpull_client.transports.lost import LOST
 from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
+from rmqpull_client.transports.remoting.reading.looking import look_at
 from rmqpull_client.transports.remoting.reading.read import Read
 from rmqpull_client.transports.remoting.reading.waiting import ParkedPulls
+from rmqpull_client.witness import BYTES_MAX, Witness
 
 PRODUCER_GROUP = "rmqpull-client"
 """The producer group of published messages."""
@@ -90,6 +93,17 @@ class RemotingClient:
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls many segments of each queue at once."""
         return Read(self._channel, self._flow, group, columns, message_filter, on_loss).read(ranges)
+
+    def look_at(
+        self, group: str, offsets: Mapping[MessageQueue, int], byte_max: int = BYTES_MAX
+    ) -> dict[MessageQueue, Witness | None]:
+        """Pulls one message of each queue from its master, many at the same time."""
+        return look_at(self._channel, group, offsets, byte_max)
+
+    @property
+    def lost_connections(self) -> int:
+        """Counts what the process has lost."""
+        return LOST.count
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Asks each broker for the members of the group."""

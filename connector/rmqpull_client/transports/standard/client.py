@@ -41,7 +41,9 @@ from rmqpull_client.transports.standard.lane import (
     make_pull_request,
     parse_pull_response,
 )
+from rmqpull_client.transports.standard.looking import look_at
 from rmqpull_client.transports.standard.rows import make_batch
+from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rpc import MESSAGING
@@ -197,6 +199,17 @@ class StandardClient:
     def _pull_one(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> PullResponse:
         request = make_pull_request(group, queue, offset, 1, message_filter)
         return parse_pull_response(self.endpoints, self._channel.start_stream(PULL, request)())
+
+    def look_at(
+        self, group: str, offsets: Mapping[MessageQueue, int], byte_max: int = BYTES_MAX
+    ) -> dict[MessageQueue, Witness | None]:
+        """Pulls one message of each queue, with one call for each."""
+        return look_at(self._channel, group, offsets, byte_max)
+
+    @property
+    def lost_connections(self) -> None:
+        """Not known: gRPC connects again by itself, and the server may be a proxy before the broker."""
+        return None
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Does nothing."""

@@ -194,12 +194,14 @@ class TopicBoundsRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class QueryBoundsResponse(_message.Message):
-    __slots__ = ("status", "topics")
+    __slots__ = ("status", "topics", "instance_id")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     topics: _containers.RepeatedCompositeFieldContainer[TopicBounds]
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBounds, _Mapping]]] = ...) -> None: ...
+    instance_id: str
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBounds, _Mapping]]] = ..., instance_id: _Optional[str] = ...) -> None: ...
 
 class TopicBounds(_message.Message):
     __slots__ = ("status", "topic", "creation_id", "queues")

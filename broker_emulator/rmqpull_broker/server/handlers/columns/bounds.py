@@ -30,7 +30,8 @@ async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller
     """
     rows_lost = service.state.count_lost_rows(request.query_id) if request.query_id else {}
     parts = (rpc.QueryBoundsResponse(topics=[_topic_bounds(service, wanted, rows_lost)]) for wanted in request.topics)
-    return await respond(service.slices, rpc.QueryBoundsResponse(status=OK), parts)
+    head = rpc.QueryBoundsResponse(status=OK, instance_id=service.instance_id)
+    return await respond(service.slices, head, parts)
 
 
 def _topic_bounds(

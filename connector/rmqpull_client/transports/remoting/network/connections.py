@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from rmqpull_client.transports.lost import LOST
 from rmqpull_client.transports.remoting.network.receive_buffer import ReceiveBuffer
 from rmqpull_proto.remoting.frames import OtherProtocol, WireError
 
@@ -334,6 +335,7 @@ class BrokerConnection:
         has_answered = self._received.has_had_frame or bool(self._received.rest)
         is_wordless = cause in (Cause.CLOSED, Cause.CLOSED_IN_HANDSHAKE) and not has_answered
         self.close()
+        LOST.add()
         return ConnectionLost(cause, text, is_wordless=is_wordless)
 
 

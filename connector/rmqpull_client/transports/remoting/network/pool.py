@@ -37,7 +37,8 @@ class ConnectionPool:
                 connection = idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if time.monotonic() - connection.used_s < IDLE_MOST_S and connection.is_alive():
+            # Also one that was silent for too long is looked at: a server that has closed it may have started again.
+            if connection.is_alive() and time.monotonic() - connection.used_s < IDLE_MOST_S:
                 connection.is_reused, connection.has_received = True, False
                 return connection
             connection.close()
