@@ -108,6 +108,7 @@ class BrokerServer:
             ClockWatch(state, self.group_commit, clock, self._handle_step) if isinstance(clock, SystemClock) else None
         )
         self._cleaning = Cleaning(self.group_commit, clock)
+        self._calls = CallShares(CALLS_MAX)
         self._server: grpc.aio.Server | None = None
         self._health: Health | None = None
         self._exposition: Exposition | None = None
@@ -154,11 +155,10 @@ class BrokerServer:
             lambda: self.message_ids.take_one(self.clock.wall_ms()),
         )
         service = self._make_service((host, port), self._stage_keeper)
-        shares = CallShares(CALLS_MAX)
-        handlers = make_generic_handlers(service, shares)
+        handlers = make_generic_handlers(service, self._calls)
         self._server.add_generic_rpc_handlers(list(handlers.values()))
-        enable_reflection(self._server, [*handlers, HEALTH.name], shares)
-        self._health = Health(self._server, list(handlers), shares)
+        enable_reflection(self._server, [*handlers, HEALTH.name], self._calls)
+        self._health = Health(self._server, list(handlers), self._calls)
         await self._server.start()
         if self._remoting is not None:
             await self._remoting.start(service)

@@ -17,6 +17,11 @@ class CallShares:
     def __init__(self, whole: int) -> None:
         self._shares = Shares(whole)
 
+    @property
+    def count(self) -> int:
+        """How many calls are in flight."""
+        return self._shares.used
+
     def begin(self, holder: Holder) -> None:
         """Counts a call, also one that is refused then."""
         self._shares.take(holder)

@@ -16,6 +16,7 @@ from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from tests.harness.hostile_input import limit_cpu
 from tests.harness.rpc_client import RpcClient
+from tests.harness.waiting import wait_until
 
 TIMEOUT_S = 5.0
 """Short, because a pull may ask to wait as long as it can."""
@@ -53,6 +54,7 @@ def call() -> Iterator[Call]:
             return v2.Code.Name((next(iter(answer)) if method.server_streaming else answer).status.code)
 
         yield call_method
+        wait_until(lambda: broker._server._calls.count == 0, "rid of all calls")
 
 
 @pytest.mark.parametrize("name", UNARY)

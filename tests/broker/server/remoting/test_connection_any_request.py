@@ -15,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rmqpull_broker.testing import running_broker
+from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, encode_command
 from tests.harness.hostile_input import damage_json, limit_cpu, repeat
+from tests.harness.waiting import wait_until
 
 QUEUE = {"topic": "orders", "brokerName": "broker-a", "queueId": 0}
 SUBSCRIPTION = {"topic": "orders", "subString": "a || b", "subVersion": 1, "expressionType": "TAG"}
@@ -118,6 +119,22 @@ def address() -> Iterator[tuple[str, int]]:
     with running_broker({"orders": 2}, remoting=True) as broker:
         host, port = broker.remoting_addresses[0].split(":")
         yield host, int(port)
+        wait_until(lambda: not any(list_held(broker)), "rid of all that the requests have held")
+
+
+def list_held(broker: RunningBroker) -> list[int]:
+    """What the broker holds for connections: themselves, unfinished frames, requests that wait, and clients."""
+    server = broker._server
+    assert server._remoting is not None
+    assert server._remoting.dispatcher is not None
+    return [
+        len(server._remoting.connections),
+        server._remoting._unfinished.held_bytes,
+        server._remoting.dispatcher._shares.used,
+        len(server._parking),
+        server._popping.waiting_count,
+        len(server.clients.peers),
+    ]
 
 
 def make_request(code: int, body: bytes) -> bytes:
