@@ -6,7 +6,7 @@ from scripts.limit import FAIR_SHARE, MEMORY, ONE_AT_A_TIME, STREAM_ENDS, Limit
 
 LIMITS_OF_CLIENTS = {
     "Clients": (
-        Limit("clients", "server.wire.limits:CLIENTS_MAX", "", STREAM_ENDS, MEMORY),
+        Limit("clients of one address", "server.wire.limits:CLIENTS_MAX", "", STREAM_ENDS, FAIR_SHARE),
         Limit(
             "telemetry streams of one address", "server.wire.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, FAIR_SHARE
         ),

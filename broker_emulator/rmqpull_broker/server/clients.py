@@ -107,6 +107,8 @@ class Clients:
         self.questions = Questions()
         self._heartbeats = Heartbeats(self.consumers, self.producers)
         self._profiles: dict[str, tuple[ClientProfile, int]] = {}
+        self._holders: dict[str, Holder] = {}
+        self._client_shares = Shares(CLIENTS_MAX)
         self._streams: dict[str, TelemetryStream] = {}
         self._open_streams: set[TelemetryStream] = set()
         self._stream_shares = Shares(TELEMETRY_STREAMS_MAX)
@@ -125,7 +127,7 @@ class Clients:
         self.peers.close([*self.consumers.expire(now_ms, self._clock.wall_ms()), *self.producers.expire(now_ms)])
         for client_id, (_, seen_ms) in list(self._profiles.items()):
             if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS:
-                del self._profiles[client_id]
+                self._forget(client_id)
                 if client_id in self._streams:
                     self._streams[client_id].end()
         if self._profiles or not self.consumers.is_empty or len(self.peers):
@@ -143,13 +145,24 @@ class Clients:
 
     # --- registration ----------------------------------------------------------------------------------------------
 
-    def take_settings(self, profile: ClientProfile) -> None:
-        """Keeps the settings of a client. Raises TooManyRequests."""
+    def take_settings(self, profile: ClientProfile, holder: Holder = ANYBODY) -> None:
+        """Keeps the settings of a client. Raises TooManyRequests when the share of ``holder`` is used up."""
         client_id = profile.channel.client_id
-        if client_id not in self._profiles and len(self._profiles) >= CLIENTS_MAX:
-            raise TooManyRequests(f"{CLIENTS_MAX} clients are already connected; try again later")
+        if client_id not in self._profiles:
+            if not self._client_shares.allows(holder):
+                raise TooManyRequests(
+                    f"too many clients are connected: {self._client_shares.describe(holder)}; try again later"
+                )
+            self._client_shares.take(holder)
+            self._holders[client_id] = holder
         self._profiles[client_id] = profile, self._clock.steady_ms()
         self._watch()
+
+    def _forget(self, client_id: str) -> None:
+        self._profiles.pop(client_id, None)
+        holder = self._holders.pop(client_id, None)
+        if holder is not None:
+            self._client_shares.give_back(holder)
 
     def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig]) -> None:
         """Registers a client with its settings; ``groups`` are the existing ones. Raises TooManyRequests."""
@@ -224,7 +237,7 @@ class Clients:
     def terminate(self, client_id: str, group: GroupConfig | None) -> None:
         """Removes a client that leaves, from the ``group`` that it names. The client closes its stream itself."""
         now_ms = self._clock.steady_ms()
-        self._profiles.pop(client_id, None)
+        self._forget(client_id)
         if group is not None:
             notify = group.notify_consumer_ids_changed_enable
             self._notify(self.consumers.unregister(group.name, client_id, now_ms, notify=notify))

@@ -10,7 +10,6 @@ from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.shares import Shares, find_holder
-from rmqpull_broker.server import clients as limits
 from rmqpull_broker.server.clients import COMMANDS_WAITING_MAX, Clients
 from rmqpull_broker.server.clock import ManualClock
 
@@ -146,9 +145,9 @@ def test_a_client_that_terminates_is_removed_everywhere(clients: Clients) -> Non
 
 
 def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLIENTS_MAX", 1)
+    clients._client_shares = Shares(1)
     clients.introduce(producer("ann"), [])
-    with pytest.raises(TooManyRequests, match="1 clients are already connected"):
+    with pytest.raises(TooManyRequests, match="too many clients are connected: 1 of"):
         clients.introduce(producer("bob"), [])
     clients.introduce(producer("ann"), [])
     clients.terminate("ann", None)
@@ -188,6 +187,18 @@ def test_streams_have_a_limit_and_closing_makes_room(clients: Clients) -> None:
         clients.close_stream(stream)
     clients.open_stream("bob")
     assert clients.send("bob", "hello")
+
+
+def test_an_address_that_has_most_clients_leaves_room_for_others(clients: Clients) -> None:
+    clients._client_shares = Shares(160)
+    for number in range(177):
+        clients.take_settings(producer(f"ann-{number}", "orders"), find_holder(f"10.0.0.1:{number}"))
+    with pytest.raises(TooManyRequests, match="177 from its address, whose share is used up"):
+        clients.take_settings(producer("ann", "orders"), find_holder("10.0.0.1:177"))
+    clients.take_settings(producer("bob", "orders"), find_holder("10.0.0.2:1"))
+    for number in range(3):
+        clients.terminate(f"ann-{number}", None)
+    clients.take_settings(producer("ann", "orders"), find_holder("10.0.0.1:177"))
 
 
 def test_an_address_that_has_most_streams_leaves_some_for_others(clients: Clients) -> None:

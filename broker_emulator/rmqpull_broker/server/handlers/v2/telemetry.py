@@ -83,7 +83,9 @@ async def _take_settings(service: Service, settings: v2.Settings, caller: Caller
         raise BadRequest("there is no publishing or subscription data in settings")
     try:
         profile = _profile_from(settings, caller, service.clock_ms())
-        service.clients.take_settings(profile)  # first: Python's client receives before it gets the response
+        service.clients.take_settings(
+            profile, find_holder(caller.address)
+        )  # first: Python's client receives before it gets the response
         groups = []
         if profile.consumer is not None:
             groups = await service.ensure_groups([profile.consumer.group])

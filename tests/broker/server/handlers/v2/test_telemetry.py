@@ -171,17 +171,15 @@ def test_settings_have_limits(client: RpcClient) -> None:
     assert all(part in details for part, (_, details) in zip(said, reasons, strict=True))
 
 
-@pytest.mark.parametrize("limit", ["CLIENTS_MAX", "TELEMETRY_STREAMS_MAX"])
+@pytest.mark.parametrize("shares", ["_client_shares", "_stream_shares"])
 def test_clients_and_streams_have_limits(
-    limit: str,
+    shares: str,
     broker: RunningBroker,
     connect: Connect,
     open_telemetry_stream: OpenTelemetryStream,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(clients, limit, 1)
-    if limit == "TELEMETRY_STREAMS_MAX":
-        broker._server.clients._stream_shares = Shares(1)
+    monkeypatch.setattr(broker._server.clients, shares, Shares(1))
     open_telemetry_stream(connect(broker.endpoints, "first"), "PRODUCER", "orders")
     second = connect(broker.endpoints, "second")
     code, details = ending(second, service.TelemetryCommand(settings=make_settings("PRODUCER", "orders")))
