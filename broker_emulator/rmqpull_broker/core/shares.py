@@ -10,7 +10,6 @@ This module knows no sockets. An address is a machine, or all machines behind on
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 OF_CONNECTION = 8
@@ -42,8 +41,8 @@ class Shares:
         self.most = find_most(whole)
         """What all hold together at most."""
         self.used = 0
-        self._by_connection: Counter[str] = Counter()
-        self._by_address: Counter[str] = Counter()
+        self._by_connection: dict[str, int] = {}
+        self._by_address: dict[str, int] = {}
 
     @property
     def is_half_used(self) -> bool:
@@ -54,29 +53,31 @@ class Shares:
         """Whether a holder may take so much more."""
         free = self.most - self.used - count
         return (
-            self._by_connection[holder.connection] + count <= OF_CONNECTION * free
-            and self._by_address[holder.address] + count <= OF_ADDRESS * free
+            self._by_connection.get(holder.connection, 0) + count <= OF_CONNECTION * free
+            and self._by_address.get(holder.address, 0) + count <= OF_ADDRESS * free
         )
 
     def take(self, holder: Holder, count: int = 1) -> None:
         """Counts what a holder takes, whether or not its share allows it."""
         self.used += count
-        self._by_connection[holder.connection] += count
-        self._by_address[holder.address] += count
+        for counts, key in ((self._by_connection, holder.connection), (self._by_address, holder.address)):
+            counts[key] = counts.get(key, 0) + count
 
     def give_back(self, holder: Holder, count: int = 1) -> None:
         """Counts what a holder gives back."""
         self.used -= count
         for counts, key in ((self._by_connection, holder.connection), (self._by_address, holder.address)):
-            counts[key] -= count
-            if not counts[key]:
-                del counts[key]
+            left = counts.get(key, 0) - count
+            if left:
+                counts[key] = left
+            else:
+                counts.pop(key, None)
 
     def describe(self, holder: Holder) -> str:
         """Says for a refusal how much is used, and by whom."""
         return (
-            f"{self.used} of at most {self.most} in all, {self._by_connection[holder.connection]} by this connection "
-            f"and {self._by_address[holder.address]} from its address, whose share is used up"
+            f"{self.used} of at most {self.most} in all, {self._by_connection.get(holder.connection, 0)} by this "
+            f"connection and {self._by_address.get(holder.address, 0)} from its address, whose share is used up"
         )
 
 
