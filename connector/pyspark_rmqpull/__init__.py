@@ -4,8 +4,9 @@ Spark imports every top-level ``pyspark_*`` package and registers its ``DefaultS
 finds no Python data source at all (rules 7.11). So this package imports only pyspark and the standard library.
 """
 
+from pyspark_rmqpull.draining import drain
 from pyspark_rmqpull.source import RmqpullDataSource as DefaultSource
 
 __version__ = "0.1.0"
 
-__all__ = ["DefaultSource"]
+__all__ = ["DefaultSource", "drain"]

@@ -16,6 +16,7 @@ from pyspark_rmqpull.options.declaration import Mode, refuse_other_side
 from pyspark_rmqpull.options.source import OPTIONS, SourceOptions
 from pyspark_rmqpull.schema import check_schema, make_row_schema
 from pyspark_rmqpull.sink.schema import check_sink_schema
+from pyspark_rmqpull.spark_releases.triggers import refuse_limits_without_trigger
 from rmqpull_client.errors import OptionError
 
 
@@ -54,8 +55,9 @@ class RmqpullDataSource(DataSource):
         options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
         from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
+        from pyspark_rmqpull.spark_releases.reading import make_stream_reader
 
-        return RmqpullStreamReader(options, schema)
+        return make_stream_reader(RmqpullStreamReader(options, schema), options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of ``df.write``. Checks options with the server before any row is sent."""
@@ -75,7 +77,9 @@ class RmqpullDataSource(DataSource):
 
     def _source_options(self, mode: Mode | None = None) -> SourceOptions:
         refuse_other_side(OPTIONS, sink.OPTIONS, self.options, "writes, and this is a read")
-        return SourceOptions.from_options(self.options, mode)
+        options = SourceOptions.from_options(self.options, mode)
+        refuse_limits_without_trigger(options.limits, options.trigger)
+        return options
 
     def _sink_options(self, schema: StructType, mode: Mode) -> sink.SinkOptions:
         _share_memory()

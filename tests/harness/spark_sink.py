@@ -9,9 +9,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from pyspark_rmqpull.spark_releases.release import SPARK_PASSES_LIMITS
 from rmqpull_broker.core.model import StoredMessage
 from tests.harness.servers import ManagedServer
-from tests.harness.spark_queries import await_end
+from tests.harness.spark_kinds import for_this_spark
+from tests.harness.spark_queries import await_end, process_all
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,20 @@ class SinkHarness:
 
     def stream(self, topic: str, **options: str) -> DataFrame:
         """A stream of a topic from its start."""
-        given = {**self.server.options, "topic": topic, "startingOffsets": "earliest", **options}
+        given = for_this_spark({**self.server.options, "topic": topic, "startingOffsets": "earliest", **options})
         return self.spark.readStream.format("rmqpull").options(**given).load()
 
     def run(self, stream: DataFrame, mode: str = "append", **options: str) -> Any:
         """Runs a query that writes all that is available now. Raises the error that ends it."""
         given = {**self.server.options, "checkpointLocation": str(self.checkpoint), **options}
         writer = stream.writeStream.format("rmqpull").outputMode(mode).options(**given)
-        query = writer.trigger(availableNow=True).start()
-        await_end(query)
+        if SPARK_PASSES_LIMITS:
+            query = writer.trigger(availableNow=True).start()
+            await_end(query)
+        else:  # AvailableNow would be one micro-batch
+            query = writer.start()
+            process_all(query)
+            query.stop()
         self.server.wait_until_readable()
         return query
 

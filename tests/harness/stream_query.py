@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
-
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition
 from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from pyspark_rmqpull.spark_releases.release import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 Json = dict[str, Any]
 EVERYTHING = ReadAllAvailable()

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from processes.apache.releases import Release
+from tests.harness import spark_kinds
 from tests.harness.apache import OPTION, StartApache, run_apache
 from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
@@ -26,6 +27,7 @@ TOPICS_MAX = 200
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_to_the_night(items)
     leave_out(items, config.getoption(OPTION))
+    spark_kinds.leave_out(items)
 
 
 @pytest.fixture(scope="session")
@@ -121,13 +123,23 @@ def topic_numbers() -> Iterator[int]:
     return count()
 
 
-@pytest.fixture
-def topic(server: Server, topic_numbers: Iterator[int]) -> Topic:
-    """A topic of three queues that no other test uses."""
-    name = f"topic-{next(topic_numbers) % TOPICS_MAX}"
+def _make_topic(server: Server, number: int) -> Topic:
+    name = f"topic-{number % TOPICS_MAX}"
     if isinstance(server, ApacheServer):
         server.create_topic(name, 3)
     return Topic(name, server)
+
+
+@pytest.fixture
+def topic(server: Server, topic_numbers: Iterator[int]) -> Topic:
+    """A topic of three queues that no other test uses."""
+    return _make_topic(server, next(topic_numbers))
+
+
+@pytest.fixture
+def second_topic(server: Server, topic_numbers: Iterator[int]) -> Topic:
+    """Another one."""
+    return _make_topic(server, next(topic_numbers))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pyspark.sql.functions import spark_partition_id
 
 from tests.harness.server_kinds import STANDARD, needs
 from tests.harness.servers import ManagedServer, StartServer
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import Queries, QueryRun, Topic, await_end
 
 INT64_MAX = str(2**63 - 1)
@@ -72,7 +73,8 @@ def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_
 
     batches: list[list[Row]] = []
     new = queries.with_new_checkpoint()
-    writer = stream.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
+    everything = queries.stream(three, maxOffsetsPerTrigger="10", trigger="once")
+    writer = everything.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
     await_end(writer.option("checkpointLocation", str(new.checkpoint)).trigger(once=True).start())
     assert [places(batch) for batch in batches] == [all_places(101, 11, 1)]
 
@@ -190,6 +192,7 @@ def test_batches_stay_within_bytes_and_a_larger_message_gets_its_own(
 
 
 @needs("sizes")
+@needs_spark("AvailableNow within limits")
 def test_available_now_keeps_every_limit_and_reads_everything(
     queries: Queries, uneven: ManagedServer, three: Topic
 ) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from pyspark.sql import Row
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import Queries, Topic, process_all
 
 
+@needs_spark("foreach with asynchronous progress")
 def test_a_restart_from_an_older_offset_loses_nothing(queries: Queries, topic: Topic, tmp_path: Path) -> None:
     """Acceptance case 40, with a sink of the JVM: the one of ``foreach``."""
     given = tmp_path / "given"

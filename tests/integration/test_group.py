@@ -18,6 +18,7 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
 from tests.harness.server_kinds import REQUESTS, needs
 from tests.harness.servers import ManagedServer, StartServer
+from tests.harness.spark_kinds import for_this_spark
 from tests.harness.spark_queries import Queries, Topic, await_end
 from tests.harness.waiting import WAIT_S
 
@@ -34,7 +35,7 @@ def reading(spark: SparkSession, server: ManagedServer, **options: str) -> DataF
     given = {**server.options, "startingOffsets": "earliest", "consumerGroup": GROUP} | options
     if "assign" not in given:
         given["topic"] = given.get("topic", "orders")
-    return spark.readStream.format("rmqpull").options(**given).load()
+    return spark.readStream.format("rmqpull").options(**for_this_spark(given)).load()
 
 
 def numbered(first: int, until: int) -> list[bytes]:

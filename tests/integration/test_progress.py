@@ -7,6 +7,7 @@ import json
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import Queries, Topic
 
 GROUP = "billing"
@@ -16,6 +17,7 @@ def numbered(first: int, until: int) -> list[bytes]:
     return [b"%02d" % number for number in range(first, until)]
 
 
+@needs_spark("AvailableNow within limits")
 def test_available_now_reads_in_limited_batches_and_leaves_later_messages_to_the_next_run(
     queries: Queries, topic: Topic
 ) -> None:

@@ -63,7 +63,7 @@ SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning pyspark_rmqpull.e
 IN_TASKS = "pyspark pyarrow rmqpull_proto.columns"
 LOOK_UP = (
     f"{CLIENT} {SPARK_PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark_rmqpull.sink.schema "
-    "pyspark_rmqpull.sink.repeats pyspark"
+    "pyspark_rmqpull.sink.repeats pyspark_rmqpull.spark_releases.triggers pyspark_rmqpull.draining pyspark"
 )
 
 REMOTING_FOLDERS = {
@@ -119,6 +119,7 @@ LAYERS = (
         never=CONNECTIONS,
         lazily=f"pyspark_rmqpull {CLIENT}",
     ),
+    Layer("pyspark_rmqpull/draining.py", "pyspark_rmqpull.lag pyspark", CONNECTIONS),
     Layer("pyspark_rmqpull/errors.py", CLIENT, never=CONNECTIONS),
     Layer("pyspark_rmqpull/planning/*", f"{CLIENT} pyspark_rmqpull.planning pyspark_rmqpull.errors", CONNECTIONS),
     Layer("pyspark_rmqpull/options/*", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
@@ -136,7 +137,17 @@ LAYERS = (
         f"{CLIENT} pyspark_rmqpull {IN_TASKS} numpy",
         f"pyspark_rmqpull.reading {TRANSPORTS}",
     ),
-    Layer("pyspark_rmqpull/lag/query_lag.py", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
+    Layer("pyspark_rmqpull/spark_releases/progress.py", CLIENT, CONNECTIONS),
+    Layer(
+        "pyspark_rmqpull/spark_releases/*",
+        f"{CLIENT} {SPARK_PURE} pyspark_rmqpull.spark_releases pyspark pyarrow",
+        CONNECTIONS,
+    ),
+    Layer(
+        "pyspark_rmqpull/lag/query_lag.py",
+        f"{CLIENT} {SPARK_PURE} pyspark_rmqpull.spark_releases.progress",
+        CONNECTIONS,
+    ),
     Layer("pyspark_rmqpull/lag/*", f"{CLIENT} pyspark_rmqpull.lag pyspark prometheus_client", CONNECTIONS),
     Layer("pyspark_rmqpull/*", f"{CLIENT} rmqpull_proto.large_messages"),
     # The broker's rules.

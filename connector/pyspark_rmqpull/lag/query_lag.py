@@ -7,18 +7,20 @@ Spark's Python sources have no metrics (rules 7.8); the numbers are those of Kaf
 from __future__ import annotations
 
 import heapq
-import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from pyspark_rmqpull.planning.offsets import QueueOffsets, flatten_offsets
+from pyspark_rmqpull.spark_releases.progress import parse_offset
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
 TABLE_ROWS_MAX = 20
 """How many queues a printed lag shows, those with the largest lag: about as many as fit on a terminal."""
 
+_logger = logging.getLogger(__name__)
 _HEAD = ("source", "queue", "next", "latest", "behind", "lost")
 
 
@@ -140,20 +142,37 @@ def lag(of: Query | Mapping[str, Any] | None) -> QueryLag:
     if not isinstance(progress, Mapping):
         raise TypeError(f"lag() takes a streaming query or its progress, not {type(of).__name__}.")
     sources = progress.get("sources") or ()
-    return QueryLag(
+    found = QueryLag(
         tuple(queue for index, source in enumerate(sources) for queue in _find_queues(index, source)),
         str(progress.get("id") or ""),
         progress.get("name"),
         progress.get("batchId"),
         str(progress.get("timestamp") or ""),
     )
+    if getattr(of, "isActive", None) is False and found.offsets_behind_latest and any(map(_has_no_report, sources)):
+        _logger.warning(
+            "Query %s has ended and leaves %d messages unread. This Spark runs the triggers AvailableNow and Once as "
+            "one micro-batch, and option trigger=processingTime keeps the limits: run the query again, or use "
+            "pyspark_rmqpull.drain",
+            found.label,
+            found.offsets_behind_latest,
+        )
+    return found
+
+
+def _has_no_report(source: Mapping[str, Any]) -> bool:
+    """Whether the latest ends are in the end of the micro-batch, because this Spark does not ask for them."""
+    end = parse_offset(source.get("endOffset"))
+    return isinstance(end, Mapping) and "latestOffset" in end
 
 
 def _find_queues(index: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
     """The lag of each queue of a source. None for another source, which only the form of its offsets shows."""
     try:
-        end = QueueOffsets.from_json(_parse_offset(source.get("endOffset")))
-        latest_form = _parse_offset(source.get("latestOffset"))
+        end = QueueOffsets.from_json(parse_offset(source.get("endOffset")))
+        latest_form = parse_offset(source.get("latestOffset"))
+        # On PySpark 4.0 and 4.1 it is the end of the micro-batch, which may contain the latest ends.
+        latest_form = latest_form.get("latestOffset", latest_form)
         latest = QueueOffsets.from_json(latest_form)
         lost_form = latest_form.get("rowsLost", {})
         rows_lost = None if lost_form is None else flatten_offsets(lost_form)
@@ -163,16 +182,6 @@ def _find_queues(index: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
         if queue in end.offsets:
             lost = None if rows_lost is None else rows_lost.get(queue, 0)
             yield QueueLag(index, queue, end.offsets[queue], latest_offset, lost)
-
-
-def _parse_offset(offset: Any) -> Any:
-    """Parses an offset from the progress: JSON, or JSON as a text. Other sources may have any text."""
-    if not isinstance(offset, str):
-        return offset
-    try:
-        return json.loads(offset)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _tell_count(count: int | None) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from pyspark_rmqpull.options.declaration import Mode, option
-from pyspark_rmqpull.options.parsers import duration_ms, integer, size_in_bytes
+from pyspark_rmqpull.options.parsers import duration_ms, integer, one_of, size_in_bytes
 from pyspark_rmqpull.planning.micro_batch import INT64_MAX, Limits
 from rmqpull_client.flow import Flow
 
 DELAY_MS_MAX = 365 * 24 * 60 * 60 * 1000
+PROCESSING_TIME = "processingTime"
+"""The value of option trigger with which a source of PySpark 4.0 and 4.1 applies limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,16 @@ class MicroBatchOptions:
         doc="Maximum size of a micro-batch in bytes of bodies, tags, keys and properties, such as `64m`. Queues share "
         "the limit in proportion to their backlog in bytes. A message above the limit is read alone. Needs a server "
         "with the columnar extension, so it cannot be used with `nameServers`. Default: no limit.",
+        only=Mode.STREAM,
+    )
+
+    trigger: str | None = option(
+        one_of(PROCESSING_TIME, "availableNow", "once"),
+        unit="name",
+        doc="The query's trigger, which a source cannot see on PySpark 4.0 and 4.1. Required there with "
+        "`maxOffsetsPerTrigger`, `minOffsetsPerTrigger` or `maxBytesPerTrigger`: with `processingTime` the limits hold "
+        "for each micro-batch; with `availableNow` and `once` they are ignored, because Spark runs these triggers as "
+        "one micro-batch. Without effect on PySpark 4.2 and newer.",
         only=Mode.STREAM,
     )
 

@@ -23,10 +23,19 @@ class Limits:
     max_bytes_per_trigger: int | None = None
 
     @property
+    def names(self) -> list[str]:
+        """The options that are set, without the delay, which has no effect alone."""
+        limits = {
+            "maxOffsetsPerTrigger": self.max_offsets_per_trigger,
+            "minOffsetsPerTrigger": self.min_offsets_per_trigger,
+            "maxBytesPerTrigger": self.max_bytes_per_trigger,
+        }
+        return [name for name, limit in limits.items() if limit is not None]
+
+    @property
     def is_limited(self) -> bool:
         """Whether a micro-batch may take less than everything."""
-        limits = (self.max_offsets_per_trigger, self.min_offsets_per_trigger, self.max_bytes_per_trigger)
-        return any(limit is not None for limit in limits)
+        return bool(self.names)
 
 
 class BatchEnds:

@@ -6,13 +6,16 @@ The form, with optional parts in brackets::
     {"version": 1,
      "offsets": {"flights": {"broker-a": {"0": 12, "1": 7}}},
      ["creationIds": {"flights": "9f0c…"},]
+     ["latestOffset": {…},]
      ["queryId": "51f0…",]
      ["starts": {"flights": {"broker-a": {"0": 10, "1": 7}}},]
      ["witnesses": {"flights": {"broker-a": {"0": [11, 1772366400000, "0c5f1d9ab27e", "columns"]}}}]}
 
-``creationIds`` distinguishes a topic from one that was deleted and created again. ``queryId`` is the name under which
-a query with ``failOnDataLoss=false`` reports lost rows. ``starts``, in the offset that ends a micro-batch, says where
-that batch starts on queues that the previous offset does not name: all queues in the first batch, new queues later.
+``creationIds`` distinguishes a topic from one that was deleted and created again. ``latestOffset`` has
+the ends of the queues when the batch was planned. It is only for the lag, on PySpark 4.0 and 4.1; planning ignores it.
+``queryId`` is the name under which a query with ``failOnDataLoss=false`` reports lost rows. ``starts``, in the offset
+that ends a micro-batch, says where that batch starts on queues that the previous offset does not name: all queues in
+the first batch, new queues later.
 Spark keeps no initial offset for Python sources (rules 7.1), so only there is a resolved start safe. The offset before
 the first batch is ``{"version": 1}``. ``witnesses`` tells which message the query has passed last: its offset, store
 time, digest and protocol (``rmqpull_client.witness``). Releases before ignore it.
@@ -85,6 +88,19 @@ class QueueOffsets:
             return cls(offsets, starts, _read_creation_ids(form), _read_query_id(form), _read_witnesses(form))
         except (TypeError, ValueError, AttributeError) as error:
             raise OptionError(f"The checkpoint holds damaged offsets of rmqpull ({error}): {form!r}.") from None
+
+
+def add_latest(end: dict[str, Any], latest: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Adds the newest ends of the queues to the end of a batch, if they say more.
+
+    Returns this end, and how many messages the batch leaves unread. ``latest`` has the form of
+    ``sources[].latestOffset`` of a progress.
+    """
+    planned, known = QueueOffsets.from_json(end).offsets, QueueOffsets.from_json(latest).offsets
+    unread = sum(max(0, until - planned.get(queue, until)) for queue, until in known.items())
+    if not unread and "rowsLost" not in latest:
+        return end, 0
+    return dict(sorted({**end, "latestOffset": latest}.items())), unread
 
 
 def nest_offsets(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:

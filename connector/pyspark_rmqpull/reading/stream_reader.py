@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.clock import Clock
@@ -21,6 +20,12 @@ from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
 from pyspark_rmqpull.reading.history import History
 from pyspark_rmqpull.reading.message_wait import MessageWait
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
+from pyspark_rmqpull.spark_releases.release import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from rmqpull_client.connection import make_client_id
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.stores import CLUSTERING, make_offset_store
@@ -29,7 +34,10 @@ from rmqpull_client.transports.port import BrokerClient
 
 
 class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the topics of one query. Spark creates one for the driver and one for the tasks (rules 7.3)."""
+    """Reads the topics of one query. Spark creates one for the driver and one for the tasks (rules 7.3).
+
+    Its methods are those that PySpark 4.2 and newer call; ``spark_releases`` adapts it to older ones.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType, clock: Clock | None = None) -> None:
         self._options = options

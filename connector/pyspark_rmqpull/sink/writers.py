@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_rmqpull.errors import CheckpointConflict
 from pyspark_rmqpull.options.sending import EXACTLY_ONCE, FAIL, SKIP
@@ -23,6 +23,7 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_gap import judge_gap, refuse_blind_query
 from pyspark_rmqpull.sink.commit_record import make_record, read_plan, read_query_id
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
+from pyspark_rmqpull.spark_releases.release import DataSourceStreamArrowWriter
 from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError, TransactionTaken
 from rmqpull_client.transports.choice import get_producer

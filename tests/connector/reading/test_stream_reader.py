@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition
+from pyspark_rmqpull.spark_releases.release import ReadAllAvailable, ReadMaxRows
 from rmqpull_client.errors import BrokerUnavailable, OptionError
 from rmqpull_client.model import Bounds, MessageQueue
 from tests.harness.fake_broker_client import FakeBrokerClient

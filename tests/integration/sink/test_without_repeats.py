@@ -18,6 +18,7 @@ from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import TransactionId
 from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, make_params
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import await_end
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
@@ -64,6 +65,7 @@ def test_a_batch_read_drops_repeats(serve: ServeSink) -> None:
 
 
 @pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE]))
+@needs_spark("AvailableNow within limits")
 def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
