@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker fuzz nightly check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker test-spark fuzz nightly check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,23 @@ test-clients: set-up ## run Apache's clients of all languages on the emulator; A
 fuzz: set-up ## try 10,000 generated inputs on each edge (7 minutes on two cores; ARGS="--hypothesis-seed 7")
 	@seed=$$(( $$(date +%s) % 1000000 )); echo "fuzz: --hypothesis-seed $$seed"; ulimit -v 8000000; \
 	$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m edge --hypothesis-profile fuzz --hypothesis-seed $$seed $(ARGS)
+
+# Another release of PySpark has an environment in the user's cache, on Python 3.10 if there is one, with the oldest packages for 4.0 and 4.1.
+# It takes rmqpull from here. tests/harness/spark_kinds.py says what a release cannot do. TESTS: all, main (what breaks first on a release
+# between two tested ones), or first (a dozen tests that break first of all).
+VERSION :=
+TESTS := all
+SPARK_TESTS_all := tests/connector/spark_releases tests/connector/lag tests/integration
+SPARK_TESTS_main := tests/connector/spark_releases $(addprefix tests/integration/,test_triggers.py test_rows.py test_progress.py test_lag.py sink/test_writing.py)
+SPARK_TESTS_first := tests/connector/spark_releases tests/integration/test_triggers.py -k 'not self_join' \
+	'tests/integration/test_rows.py::test_the_example_of_the_readme[columns]' \
+	tests/integration/sink/test_restored_checkpoints.py::test_a_micro_batch_that_the_broker_has_committed_counts_as_written
+
+test-spark: set-up ## run the tests of source and sink with another PySpark: VERSION=4.1 (4.0, 4.2), TESTS=main, TESTS=first
+	@python=$$(scripts/spark-environment "$(VERSION)") && \
+	$(TEST_ENV) JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
+	PYTHONPATH="$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto" \
+	"$$python" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(SPARK_TESTS_$(TESTS)))
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
