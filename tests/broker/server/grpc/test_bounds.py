@@ -7,17 +7,13 @@ from typing import Any, cast
 
 import grpc
 import pytest
-from google.protobuf.message import DecodeError, Message
-from hypothesis import given
-from hypothesis import strategies as st
+from google.protobuf.message import Message
 
-from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.steps import STEP_ENTRIES
 from rmqpull_broker.server.grpc.bounds import REQUEST_BYTES_MAX, find_fields_max, find_request_bytes_max
 from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.calls import LargeRequest, make_method_handler
 from rmqpull_broker.server.grpc.registry import list_methods
-from rmqpull_broker.server.grpc.wire_fields import FIELD_BYTES_MAX, read_in_steps
+from rmqpull_broker.server.grpc.wire_fields import FIELD_BYTES_MAX
 from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.testing import running_broker
@@ -82,48 +78,6 @@ def test_the_entries_of_a_list_are_counted_before_protobuf_makes_objects_of_them
     assert isinstance(asyncio.run(below.read(Slices())), method.request)
     refused = asyncio.run(above.read(Slices()))
     assert refused.reason == f"the request has more than {entries_max} entries; send several requests"
-
-
-def test_a_large_list_is_read_in_steps() -> None:
-    kind = METHODS["PullColumns"][0].request
-    data = b"\x12\0" * 10 * STEP_ENTRIES
-    parts = list(read_in_steps(data, kind, 10 * STEP_ENTRIES))
-    assert parts[:-1] == [None] * 10
-    assert parts[-1] == kind.FromString(data)
-    with pytest.raises(BadRequest, match="more than 600 entries"):
-        list(read_in_steps(data, kind, 600))
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"\x12", "a field is not complete"),
-        (b"\x12\x05\0", "a field is longer than the request"),
-        (b"\x13", "a field has the wire type 3"),
-        (b"\x80" * 11, "a number has more than 64 bits"),
-        (b"\x08\x80", "a field is not complete"),
-        (b"\x0d\0", "a field is longer than the request"),
-    ],
-)
-def test_bytes_that_are_no_request(data: bytes, why: str) -> None:
-    with pytest.raises(DecodeError, match=why):
-        list(read_in_steps(data, METHODS["PullColumns"][0].request, 10))
-
-
-def test_one_entry_of_a_list_has_a_bound() -> None:
-    entry = b"\x12\x81\x80\x04" + bytes(FIELD_BYTES_MAX + 1)
-    with pytest.raises(BadRequest, match="field 2 of the request has 65537 bytes, more than 65536"):
-        list(read_in_steps(entry, METHODS["PullColumns"][0].request, 10))
-
-
-@given(st.binary(max_size=40) | st.lists(st.sampled_from((b"\x12\0", b"\x0a\x01x", b"\x28\x80\x01"))).map(b"".join))
-def test_fields_are_those_that_protobuf_sees(data: bytes) -> None:
-    kind = METHODS["PullColumns"][0].request
-    try:
-        *_, found = read_in_steps(data, kind, 1_000)
-    except DecodeError:
-        return
-    assert found == kind.FromString(data)
 
 
 def test_messages_have_a_bound_of_what_is_no_body() -> None:
