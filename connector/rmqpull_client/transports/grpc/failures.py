@@ -71,11 +71,20 @@ _REFUSALS_BY_TEXT = (
 # A broker that shuts down cancels the calls in flight. A call that a Cancellation ended is not retried all the same.
 _UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 # For a failed handshake gRPC has no status of its own: it is UNAVAILABLE with one of these texts.
-_HANDSHAKE_TEXTS = ("handshake failed", "verification check failed", "hostname verification", "security handshaker")
+# The one about the peer's name is that of gRPC 1.67.
+_HANDSHAKE_TEXTS = (
+    "handshake failed",
+    "verification check failed",
+    "hostname verification",
+    "is not in peer certificate",
+    "security handshaker",
+)
+_OTHER_HOST = "The server's certificate is for another host: use the host name of the certificate."
 _HANDSHAKE_ADVICE = {
     "WRONG_VERSION_NUMBER": "The server does not speak TLS on this port: use another port, or no TLS (option "
     "tlsEnabled).",
-    "hostname verification": "The server's certificate is for another host: use the host name of the certificate.",
+    "hostname verification": _OTHER_HOST,
+    "is not in peer certificate": _OTHER_HOST,
     "has expired": "Renew the server's certificate.",
 }
 # Older releases of gRPC do not tell that a certificate has expired.
