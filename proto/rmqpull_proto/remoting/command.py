@@ -174,8 +174,7 @@ def decode_command(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_
         raise WireError(
             f"a frame names a header of {header_end - PREFIX_BYTES} bytes, but only {len(view) - PREFIX_BYTES} follow"
         )
-    if header_end - PREFIX_BYTES > header_bytes_max:
-        raise WireError(f"a header has {header_end - PREFIX_BYTES} bytes, expected at most {header_bytes_max}")
+    refuse_large_header(view, 0, header_bytes_max)
     is_limited = header_bytes_max < HEADER_BYTES_MAX
     header, body = bytes(view[PREFIX_BYTES:header_end]), view[header_end:]
     serialization = mark >> 24
@@ -184,6 +183,16 @@ def decode_command(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_
     if serialization == Serialization.JSON:
         return _decode_json(header, body, _HEADER_VALUES_MAX if is_limited else None)
     raise WireError(f"a frame names serialization {serialization}, expected 0 (JSON) or 1 (binary)")
+
+
+def refuse_large_header(buffer: bytes | memoryview, at: int, header_bytes_max: int) -> None:
+    """Refuses a frame by the size of its header, also one that is not complete yet.
+
+    ``buffer[at:]`` begins with the four bytes that follow the frame's length. Raises ``WireError``.
+    """
+    (mark,) = _MARK.unpack_from(buffer, at)
+    if (header_bytes := mark & HEADER_BYTES_MAX) > header_bytes_max:
+        raise WireError(f"a header has {header_bytes} bytes, expected at most {header_bytes_max}")
 
 
 def _decode_binary(header: bytes, body: memoryview, *, is_limited: bool) -> RemotingCommand:

@@ -19,7 +19,13 @@ from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
 from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS
-from rmqpull_broker.lean import allow_many_connections, keep_cycle_searches_short, share_one_heap
+from rmqpull_broker.lean import (
+    LOOK_S,
+    allow_many_connections,
+    find_freed_memory,
+    keep_cycle_searches_short,
+    share_one_heap,
+)
 from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
 from rmqpull_proto.large_messages import reuse_memory
 
@@ -118,6 +124,7 @@ async def _serve(config: BrokerConfig) -> None:
     remoting, tls = make_remoting_address(config), make_tls_address(config)
     server = _open(config)
     gc.freeze()  # otherwise the first search would look at all that was read, while clients wait
+    returning = asyncio.create_task(_return_memory())
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -131,9 +138,17 @@ async def _serve(config: BrokerConfig) -> None:
         _print_ready(join_address(config.listen.host, port), others)
         await stopped.wait()
     finally:
+        returning.cancel()
         is_idle = await server.stop(cancels=False)
     if not is_idle:
         _leave()
+
+
+async def _return_memory() -> None:
+    freed = find_freed_memory()
+    while freed is not None:
+        await asyncio.sleep(LOOK_S)
+        freed.look()
 
 
 def _leave() -> NoReturn:

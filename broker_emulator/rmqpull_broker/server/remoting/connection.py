@@ -23,6 +23,7 @@ from rmqpull_proto.remoting.command import (
     WireError,
     decode_command,
     encode_command,
+    refuse_large_header,
 )
 from rmqpull_proto.remoting.frames import PREFIX_BYTES, FrameTooLarge, read_frame_bytes
 
@@ -30,6 +31,8 @@ UNSENT_BYTES_PAUSE = 1 << 20
 """Responses that a client has not read, above which the broker reads no more requests from it."""
 UNSENT_BYTES_MAX = 64 << 20
 """Responses and requests of the broker that a client has not read, above which the connection is closed."""
+LOOKED_AT_BYTES = 1 << 10
+"""A frame that is not complete is looked at again when it has so many bytes more: one may come byte by byte."""
 ENDED_IN_A_TURN = 500
 """Requests that end in one turn of the event loop when their connection is closed."""
 ASKED_MAX = 1_000
@@ -67,6 +70,7 @@ class RemotingConnection(asyncio.Protocol):
         self._site = site
         self._clock = clock
         self._received = bytearray()
+        self._looks_from_bytes = 0
         self._to_write: list[bytes] = []
         self._to_write_bytes = 0
         self._is_receiving = False
@@ -124,7 +128,7 @@ class RemotingConnection(asyncio.Protocol):
         """Handles frames that are complete, and writes the responses that are ready at once."""
         self.active_ms = self._connections.passing_ms()
         self._received += data
-        if not self._has_turn:
+        if len(self._received) >= self._looks_from_bytes and not self._has_turn:
             self._handle_received()
 
     def _take_turn(self) -> None:
@@ -160,6 +164,7 @@ class RemotingConnection(asyncio.Protocol):
     def _handle_frames(self) -> bool:
         """Handles frames until one is not complete or not right. Returns whether it stopped before that."""
         at, end, slice_ = 0, len(self._received), Slice(self._clock)
+        self._looks_from_bytes = 0
         try:
             with memoryview(self._received) as view:
                 while (size := read_frame_bytes(view, at, end)) is not None and at + size <= end:
@@ -168,6 +173,10 @@ class RemotingConnection(asyncio.Protocol):
                     self._accept(decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX))
                     if self._to_write_bytes > UNSENT_BYTES_PAUSE or slice_.is_over:
                         return True
+                if size is not None:
+                    self._looks_from_bytes = min(size, end - at + LOOKED_AT_BYTES)
+                    if end - at >= 2 * PREFIX_BYTES:
+                        refuse_large_header(view, at + PREFIX_BYTES, REQUEST_HEADER_BYTES_MAX)
         finally:
             del self._received[:at]
         return False

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.server.remoting.connection import (
     ENDED_IN_A_TURN,
+    LOOKED_AT_BYTES,
     UNSENT_BYTES_MAX,
     UNSENT_BYTES_PAUSE,
     RemotingConnection,
@@ -26,7 +27,14 @@ from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_broker.server.runtime.slices import SLICE_S
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
+from rmqpull_proto.remoting.command import (
+    REQUEST_HEADER_BYTES_MAX,
+    RemotingCommand,
+    Serialization,
+    decode_command,
+    encode_command,
+)
+from rmqpull_proto.remoting.frames import PREFIX_BYTES
 from tests.harness.bad_frames import BAD_FRAMES, ONLY_BAD_HERE
 
 ONEWAY = 2
@@ -160,6 +168,7 @@ class NoConnections:
 
     def __init__(self, dispatcher: Dispatcher | None = None) -> None:
         self.dispatcher = dispatcher
+        self.noted = 0
 
     def add(self, connection: RemotingConnection) -> str | None:
         return "one"
@@ -172,6 +181,7 @@ class NoConnections:
 
     def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
         self.held_bytes = held_bytes
+        self.noted += 1
 
 
 @pytest.fixture
@@ -210,10 +220,31 @@ def test_only_what_is_no_whole_frame_counts_as_unfinished() -> None:
     connection = RemotingConnection(connections, SITE)
     connection.connection_made(Transport())
     frame, held = request(1), []
-    for data in (frame + frame[:7], frame[7:9], frame[9:]):
+    for data in (frame + frame[:3], frame[3:9], frame[9:]):
         connection.data_received(data)
         held.append(connections.held_bytes)
-    assert held == [7, 9, 0]
+    assert held == [3, 9, 0]
+
+
+def test_a_frame_that_comes_byte_by_byte_is_looked_at_a_few_times() -> None:
+    connections, recorder = NoConnections(), Recorder()
+    connections.dispatcher = cast("Dispatcher", recorder)
+    connection = RemotingConnection(connections, SITE)
+    connection.connection_made(Transport())
+    frame = encode_command(RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=7, body=bytes(4 * LOOKED_AT_BYTES)))
+    for at in range(len(frame)):
+        assert recorder.opaques == []
+        connection.data_received(frame[at : at + 1])
+    assert recorder.opaques == [7]
+    assert connections.held_bytes == 0
+    assert connections.noted <= PREFIX_BYTES + 4 + 2  # bytes of an unknown length, steps, and the first and last look
+
+
+def test_a_frame_with_a_large_header_is_refused_before_it_is_complete() -> None:
+    connection, transport = RemotingConnection(NoConnections(), SITE), Transport()
+    connection.connection_made(transport)
+    connection.data_received((1 << 23).to_bytes(4, "big") + (REQUEST_HEADER_BYTES_MAX + 1).to_bytes(4, "big"))
+    assert not connection.is_open
 
 
 class Repeating(Dispatcher):
