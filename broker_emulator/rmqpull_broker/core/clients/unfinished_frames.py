@@ -1,7 +1,8 @@
 """Frames of the remoting protocol of which a part has been received: what they may hold together, and for how long.
 
-No connection is turned away. When all hold too much, the broker reads no more from the address that holds most. Then
-it holds no more of that address, and its frames become late, which ends their connections. The others go on.
+No connection is turned away. When all hold too much, the broker reads only the oldest frames of the address that holds
+most. They become complete, or their clients have left, and then it is the turn of the next ones; frames that stay as
+they are become late, which ends their connections. The others go on.
 
 Who is read is decided anew only when it changes whose turn it is, so that a piece of a frame costs the same however
 many frames there are. This module knows no sockets. The caller names each connection by a key of its own.
@@ -10,12 +11,17 @@ many frames there are. This module knows no sockets. The caller names each conne
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, TypeVar
 
 HELD_BYTES_MAX = 256 << 20
-"""What all unfinished frames may hold before the address that holds most is not read any more."""
+"""What all unfinished frames may hold before only the oldest frames of the address that holds most are read."""
+READ_ON = 2
+"""The frames of that address that are read all the same. Otherwise none of them could become complete, and nobody would
+learn that their clients have left: what a client has sent before it leaves must be read first."""
 HELD_BYTES_MOST = HELD_BYTES_MAX + HELD_BYTES_MAX // 8
 """What they may hold before nobody's frame is read beyond its first ``SMALL_FRAME_BYTES``."""
 STEPS = 64
@@ -40,7 +46,8 @@ class _Frame:
 @dataclass(slots=True)
 class _Address(Generic[K]):
     held_bytes: int = 0
-    keys: dict[K, None] = field(default_factory=dict)
+    keys: OrderedDict[K, None] = field(default_factory=OrderedDict)
+    """The oldest frame first."""
 
 
 class UnfinishedFrames(Generic[K]):
@@ -107,7 +114,7 @@ class UnfinishedFrames(Generic[K]):
     def _decide(self, key: K) -> set[K]:
         """Decides who is paused, after a change of the connection ``key``. Returns for whom that changes."""
         most, is_full = self._choose_most(), self._choose_full()
-        asked = {key}
+        asked = {key, *self._list_read_on(most)}
         if most != self._most:
             asked.update(self._list_keys(self._most), self._list_keys(most))
         if is_full != self._is_full:
@@ -147,7 +154,12 @@ class UnfinishedFrames(Generic[K]):
         frame = self._frames.get(key)
         if frame is None:
             return False
-        return frame.address == self._most or (self._is_full and key in self._large)
+        if frame.address == self._most:
+            return key not in self._list_read_on(frame.address)
+        return self._is_full and key in self._large
+
+    def _list_read_on(self, address: str | None) -> list[K]:
+        return list(islice(self._list_keys(address), READ_ON))
 
 
 def _find_step_bytes() -> int:

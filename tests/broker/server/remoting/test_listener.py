@@ -83,6 +83,7 @@ def test_a_frame_that_never_ends_closes_its_connection_and_no_other() -> None:
 def test_an_address_that_holds_too_much_is_not_read_while_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half frames of one address. Another address, and whole requests of the same one, are served meanwhile."""
     monkeypatch.setattr(unfinished_frames, "HELD_BYTES_MAX", 4_000)
+    monkeypatch.setattr(unfinished_frames, "READ_ON", 0)
     with running_broker(remoting=True, clock="manual") as broker, contextlib.ExitStack() as stack:
         address = broker.remoting_addresses[0]
         assert broker._server._remoting is not None
@@ -105,6 +106,7 @@ def test_an_address_that_holds_too_much_is_not_read_while_others_are(monkeypatch
 def test_a_client_that_leaves_while_it_is_not_read_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its unfinished frame has minutes left, and holds up the others of its address."""
     monkeypatch.setattr(unfinished_frames, "HELD_BYTES_MAX", 2_000)
+    monkeypatch.setattr(unfinished_frames, "READ_ON", 0)
     with running_broker(remoting=True, clock="manual") as broker, contextlib.ExitStack() as stack:
         address = broker.remoting_addresses[0]
         assert broker._server._remoting is not None
