@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker test-spark fuzz nightly check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-packages test-docker test-spark fuzz nightly check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ test-fast: set-up ## run the tests that start no Spark and no other process (two
 APACHE_RELEASES ?= 5.3 4.9
 APACHE_MAIN_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
-	-m "apache and not large and not nightly"
+	-m "apache and not large and not nightly and not packages"
 
 test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (13 minutes on two cores)
 	@scripts/set-up maven
@@ -81,6 +81,13 @@ test-spark: set-up ## run the tests of source and sink with another PySpark: VER
 	$(TEST_ENV) JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
 	PYTHONPATH="$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto" \
 	"$$python" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(SPARK_TESTS_$(TESTS)))
+
+# Environments with other releases are made in the user's cache, the first time in a minute each.
+PACKAGES ?= oldest
+test-packages: set-up ## run tests with the oldest packages that setup.py allows, and with those that a platform pins (2 minutes on two cores)
+	@scripts/set-up maven
+	@$(TEST_ENV) "$(PYTHON)" -m scripts.test_packages $(PACKAGES) $(ARGS)
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest -m packages --apache-version 5.3 tests/packages
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)

@@ -69,13 +69,15 @@ def test_an_unknown_part_is_refused_before_anything_runs() -> None:
         (["true", "true"], 0, ["true ok", "true ok", "all ok"]),
         (["true", "false", "true"], 1, ["true ok", "false failed (1)", "all failed"]),
         (["cannot", "true"], 0, ["cannot left out", "true ok", "all ok"]),
+        (["news", "true"], 0, ["news may fail", "true ok", "all ok"]),
         (["late"], 124, ["late too long", "all failed"]),
         (["exit 3"], 3, ["exit 3 stopped", "all failed"]),
     ],
 )
 def test_a_table_of_the_steps_is_the_last_that_is_printed(commands: list[str], code: int, rows: list[str]) -> None:
     steps = "\n".join(f'run_step "{command}" {command}' for command in commands)
-    program = f"set -e\nsource .ci/steps\ncannot() {{ return 77; }}\nlate() {{ run_limited 0.1 sleep 60; }}\n{steps}"
+    kinds = "cannot() { return 77; }\nnews() { return 78; }\nlate() { run_limited 0.1 sleep 60; }"
+    program = f"set -e\nsource .ci/steps\n{kinds}\n{steps}"
     done = run("bash", "-c", program)
     assert done.returncode == code, done
     found = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if "|" in line]

@@ -1,0 +1,92 @@
+"""Runs tests of proto, client and broker with other releases of the packages that rmqpull needs.
+
+usage: python -m scripts.test_packages SET... [--all]
+
+``oldest`` has exactly the oldest releases that setup.py allows, on Python 3.10 if this machine has it. ``protobuf-5``
+to ``protobuf-7`` have the newest release of this major, and ``pre-releases`` those of protobuf, gRPC and Arrow. With
+``--all`` all tests run that start no process, otherwise those that notice most.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from processes.environments import REPOSITORY, build_wheel, find_python, freeze, install, list_oldest, make_environment
+
+OLDEST_PYTHON = "3.10"
+EXTRAS = ("remoting", "tls", "testcontainers")
+TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "pytest-rerunfailures", "hypothesis")
+SETS = {
+    "oldest": (),
+    "protobuf-5": ("protobuf==5.*",),
+    "protobuf-6": ("protobuf==6.*",),
+    "protobuf-7": ("protobuf==7.*",),
+    # A bound that is a pre-release lets pip choose pre-releases.
+    "pre-releases": ("protobuf>=7.0rc1", "grpcio>=1.67rc1", "pyarrow>=18.0rc1"),
+}
+"""What each set asks for, besides the newest release of everything else."""
+JUDGES = ("grpcio-health-checking", "grpcio-reflection")
+"""gRPC's own clients, with which tests compare. Releases go with those of gRPC."""
+SHOWN = ("grpcio", "numpy", "protobuf", "pyarrow")
+MOST_TELLING = (
+    "tests/packages",
+    "tests/proto",
+    "tests/client/transports",
+    "tests/broker/core/filters",
+    "tests/broker/core/messages",
+    "tests/broker/server/grpc",
+)
+ALL = ("tests/packages", "tests/proto", "tests/client", "tests/broker")
+
+
+def provide(name: str) -> Path:
+    """Returns the Python of an environment with a set of packages, without rmqpull. Raises SoftwareMissing."""
+    if name == "oldest":
+        python = find_python(OLDEST_PYTHON) or sys.executable
+        oldest = list_oldest(EXTRAS, python)
+        [grpc] = (each.partition("==")[2] for each in oldest if each.startswith("grpcio=="))
+        return make_environment(name, [*oldest, *(f"{each}=={grpc}" for each in JUDGES), *TOOLS], python)
+    wanted = [*SETS[name], *JUDGES, *TOOLS, f"{REPOSITORY}[{','.join(EXTRAS)}]"]
+    return make_environment(name, wanted, is_new=True)
+
+
+def run_tests(python: Path, *, is_whole: bool) -> int:
+    """Installs this checkout, and runs its tests with an environment's packages. Returns pytest's exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        install(python, "--no-deps", "--force-reinstall", build_wheel(Path(folder)))
+    options = ["--numprocesses", "2", "--dist", "worksteal", "--hypothesis-profile", "fast", "-p", "no:cacheprovider"]
+    chosen = "not processes and not large and not nightly or warnings_at_import"
+    without_spark = [f"--ignore={path}" for path in sorted(REPOSITORY.glob("tests/**/*.py")) if _uses_spark(path)]
+    command = [str(python), "-m", "pytest", *options, "-m", chosen, *without_spark]
+    command += ALL if is_whole else MOST_TELLING
+    return subprocess.run(command, cwd=REPOSITORY, env=os.environ, check=False).returncode
+
+
+def _uses_spark(test: Path) -> bool:
+    return bool(re.search(r"^(?:from|import) pyspark", test.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@click.command()
+@click.argument("names", metavar="SET...", type=click.Choice(list(SETS)), nargs=-1, required=True)
+@click.option("--all", "is_whole", is_flag=True, help="Run all tests that start no process.")
+def main(names: tuple[str, ...], is_whole: bool) -> None:
+    """Run tests with these sets of packages, and exit with 1 if any has failed."""
+    codes = []
+    for name in names:
+        python = provide(name)
+        installed = freeze(python)
+        found = ", ".join(f"{each} {installed[each]}" for each in SHOWN)
+        click.echo(f"test-packages: {name}: {subprocess.getoutput(f'{python} -V')}, {found}")
+        codes.append(run_tests(python, is_whole=is_whole))
+    sys.exit(any(codes))
+
+
+if __name__ == "__main__":
+    main()
