@@ -46,21 +46,22 @@ MOST_TELLING = (
 ALL = ("tests/packages", "tests/proto", "tests/client", "tests/broker")
 
 
-def provide(name: str) -> Path:
-    """Returns the Python of an environment with a set of packages, without rmqpull. Raises SoftwareMissing."""
+def provide(name: str, wheel: Path) -> Path:
+    """Returns the Python of an environment with a set of packages and rmqpull. Raises SoftwareMissing."""
     if name == "oldest":
         python = find_python(OLDEST_PYTHON) or sys.executable
         oldest = list_oldest(EXTRAS, python)
         [grpc] = (each.partition("==")[2] for each in oldest if each.startswith("grpcio=="))
-        return make_environment(name, [*oldest, *(f"{each}=={grpc}" for each in JUDGES), *TOOLS], python)
-    wanted = [*SETS[name], *JUDGES, *TOOLS, f"{REPOSITORY}[{','.join(EXTRAS)}]"]
-    return make_environment(name, wanted, is_new=True)
+        made = make_environment(name, [*oldest, *(f"{each}=={grpc}" for each in JUDGES), *TOOLS], python)
+        install(made, "--no-deps", "--force-reinstall", wheel)
+        return made
+    made = make_environment(name, [*SETS[name], *JUDGES, *TOOLS], is_new=True)
+    install(made, f"{wheel}[{','.join(EXTRAS)}]")
+    return made
 
 
 def run_tests(python: Path, *, is_whole: bool) -> int:
-    """Installs this checkout, and runs its tests with an environment's packages. Returns pytest's exit code."""
-    with tempfile.TemporaryDirectory() as folder:
-        install(python, "--no-deps", "--force-reinstall", build_wheel(Path(folder)))
+    """Runs tests with an environment's packages. Returns pytest's exit code."""
     options = ["--numprocesses", "2", "--dist", "worksteal", "--hypothesis-profile", "fast", "-p", "no:cacheprovider"]
     chosen = "not processes and not large and not nightly or warnings_at_import"
     without_spark = [f"--ignore={path}" for path in sorted(REPOSITORY.glob("tests/**/*.py")) if _uses_spark(path)]
@@ -79,12 +80,14 @@ def _uses_spark(test: Path) -> bool:
 def main(names: tuple[str, ...], is_whole: bool) -> None:
     """Run tests with these sets of packages, and exit with 1 if any has failed."""
     codes = []
-    for name in names:
-        python = provide(name)
-        installed = freeze(python)
-        found = ", ".join(f"{each} {installed[each]}" for each in SHOWN)
-        click.echo(f"test-packages: {name}: {subprocess.getoutput(f'{python} -V')}, {found}")
-        codes.append(run_tests(python, is_whole=is_whole))
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = build_wheel(Path(folder))
+        for name in names:
+            python = provide(name, wheel)
+            installed = freeze(python)
+            found = ", ".join(f"{each} {installed[each]}" for each in SHOWN)
+            click.echo(f"test-packages: {name}: {subprocess.getoutput(f'{python} -V')}, {found}")
+            codes.append(run_tests(python, is_whole=is_whole))
     sys.exit(any(codes))
 
 
