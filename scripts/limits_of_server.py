@@ -31,7 +31,7 @@ LIMITS_OF_SERVER = {
             "received of unfinished requests of the remoting protocol",
             "core.clients.unfinished_frames:HELD_BYTES_MAX",
             "bytes",
-            "the address that holds most is not read any more",
+            "only two requests of the address that holds most are read on",
             FAIR_SHARE,
         ),
         Limit(
