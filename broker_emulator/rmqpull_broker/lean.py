@@ -96,7 +96,8 @@ def _freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
 class FreedMemory:
     """Returns freed memory to the system while the broker is not busy.
 
-    The C library keeps what lies below a block that is still used. Arguments: what tells the bytes of memory that the process occupies, what returns freed memory, and what
+    The C library keeps what lies below a block that is still used.
+    Arguments: what tells the bytes of memory that the process occupies, what returns freed memory, and what
     tells its processor time in seconds.
     """
 
