@@ -97,7 +97,7 @@ def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: 
 
 
 def test_a_topic_that_is_created_again_while_a_batch_is_read(queries: Queries, aging: ManagedServer, kind: str) -> None:
-    """Acceptance case 25. The standard protocol alone cannot tell the new topic from the old one."""
+    """Acceptance case 25. Without ids of topics the batch reads new messages instead, and the next reads them again."""
     send(aging, 0, 9)
 
     def create_again(batch_id: int) -> None:
@@ -112,8 +112,9 @@ def test_a_topic_that_is_created_again_while_a_batch_is_read(queries: Queries, a
     second = queries.run(stream)
     send(aging, 26, 29)
     third = queries.run(stream)
-    assert [bytes(row["body"]) for row in first.batches[0]] == ([] if kind == "columns" else numbers(20, 23))
-    assert sorted(first.bodies + second.bodies + third.bodies) == numbers(20, 29)
+    read_early = [] if kind == "columns" else numbers(20, 23)
+    assert [bytes(row["body"]) for row in first.batches[0]] == read_early
+    assert sorted(first.bodies + second.bodies + third.bodies) == sorted(read_early + numbers(20, 29))
 
 
 def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: ManagedServer) -> None:
@@ -190,7 +191,7 @@ def cut_between_batches(server: ManagedServer) -> None:
         ),
         (
             cut_between_batches,
-            "DataLoss: (Topic orders was deleted and|4 messages of queue .* are (gone|lost))",
+            "DataLoss: (Topic orders was deleted and|Queue orders/broker-a/0 has another message at offset 2)",
         ),
     ],
 )
