@@ -190,7 +190,7 @@ LIMITS_OF_CALLS = {
             WAITS,
         ),
         Limit(
-            "parked pulls of one connection",
+            "parked pulls of one connection; a pull of many queues counts once for each 4 of them",
             "core.pulling.parking:PARKED_PULLS_MAX",
             "pulls",
             "TOO_MANY_REQUESTS",

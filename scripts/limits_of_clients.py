@@ -83,14 +83,14 @@ LIMITS_OF_CLIENTS = {
             ONE_AT_A_TIME,
         ),
         Limit(
-            "request over gRPC with a list of queues or parts",
+            "request over gRPC with a list of queues",
             "server.grpc.bounds:QUEUES_BYTES_MAX",
             "bytes",
             "BAD_REQUEST",
             ONE_AT_A_TIME,
         ),
         Limit(
-            "request over gRPC with acknowledgements, queues to lock, or names to look up",
+            "request over gRPC with acknowledgements, queues to lock, stages, or names to look up",
             "server.grpc.bounds:ENTRIES_BYTES_MAX",
             "bytes",
             "BAD_REQUEST",
@@ -111,14 +111,14 @@ LIMITS_OF_CLIENTS = {
             ONE_AT_A_TIME,
         ),
         Limit(
-            "fields of a request over gRPC of more than 256 KiB with a list of queues or parts",
+            "fields of a request over gRPC of more than 256 KiB with a list of queues",
             "server.grpc.bounds:QUEUES_MAX",
             "",
             "BAD_REQUEST",
             ONE_AT_A_TIME,
         ),
         Limit(
-            "the same with acknowledgements, queues to lock, or names to look up",
+            "the same with acknowledgements, queues to lock, stages, or names to look up",
             "server.grpc.bounds:ENTRIES_MAX",
             "",
             "BAD_REQUEST",
@@ -157,7 +157,7 @@ LIMITS_OF_CLIENTS = {
             "server.wire.limits:BATCH_ACKS_MAX",
             "",
             "the request is refused",
-            MEMORY,
+            ONE_AT_A_TIME,
         ),
         Limit(
             "memberships of consumers in groups, and of producers",

@@ -30,10 +30,10 @@ _SORTED_AT_ONCE = 4_096
 
 
 def walk(entries: Iterable[T]) -> Iterator[list[T]]:
-    """Yields a copy of ``entries`` in pieces of one step."""
-    copied = list(entries)
-    for at in range(0, len(copied), STEP_ENTRIES):
-        yield copied[at : at + STEP_ENTRIES]
+    """Yields ``entries`` in pieces of one step: of a table a copy, of an iterator what it makes for each piece."""
+    source = entries if isinstance(entries, Iterator) else iter(list(entries))
+    while piece := list(islice(source, STEP_ENTRIES)):
+        yield piece
 
 
 def sort_in_steps(entries: Iterable[S]) -> Steps[list[S]]:

@@ -20,6 +20,14 @@ def test_a_walk_goes_through_a_copy_in_pieces() -> None:
     assert list(pieces) == []
 
 
+def test_a_walk_makes_what_an_iterator_yields_piece_by_piece() -> None:
+    numbers = iter(range(STEP_ENTRIES + 2))
+    pieces = walk(numbers)
+    assert next(pieces) == list(range(STEP_ENTRIES))
+    assert next(numbers) == STEP_ENTRIES
+    assert next(pieces) == [STEP_ENTRIES + 1]
+
+
 @pytest.mark.parametrize("count", [0, 1, 4_096, 4_097, 20_000])
 def test_what_is_sorted_in_steps_is_sorted(count: int) -> None:
     entries = random.Random(count).sample(range(count), count)

@@ -59,10 +59,12 @@ class QueueLocks:
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder = ANYBODY
     ) -> Steps[list[MessageQueue]]:
         """Locks as :meth:`lock_batch`. Leaves out, too, what others lock between two steps."""
-        wanted, missing = dict.fromkeys(queues), 0
-        for piece in walk(wanted):
+        wanted, missing = dict[MessageQueue, None](), 0
+        for piece in walk(queues):
             locks = self._groups.get(group, {})
-            missing += sum(queue not in locks for queue in piece)
+            new = dict.fromkeys(queue for queue in piece if queue not in wanted)
+            missing += sum(queue not in locks for queue in new)
+            wanted |= new
             yield
         self._make_room(missing, now_ms, holder)
         gained: list[MessageQueue] = []

@@ -7,6 +7,7 @@ created group, an answered reset) or part of the verdict (the subscription to st
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
 from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
@@ -51,9 +52,15 @@ def begin_pull(
     does the second run of a pull that was parked.
     """
     verdict = check_pull(draft, registry, request, now_ms, context)
-    if verdict.refusal is None and is_first_run and request.commits:
-        draft.add(OffsetsCommitted(request.group, ((request.queue, request.commit_offset),)))
+    if verdict.refusal is None and is_first_run:
+        commit_with_pull(draft, request)
     return verdict
+
+
+def commit_with_pull(draft: Draft, request: PullRequest) -> None:
+    """Sets the consumer offset that a pull brings, if it brings one."""
+    if request.commits:
+        draft.add(OffsetsCommitted(request.group, ((request.queue, request.commit_offset),)))
 
 
 def check_pull(
@@ -80,6 +87,15 @@ def check_pull(
     except BrokerError as error:
         refusal = error
     return PullVerdict(refusal, check.message_filter, check.reset_offset, check.compensation)
+
+
+def check_next_queue(draft: Draft, verdict: PullVerdict, request: PullRequest) -> PullVerdict:
+    """Returns the verdict on another queue of a topic from that on the first one, which was not refused.
+
+    Only row 19 differs between two queues that consumers see: each may have a reset of its own.
+    """
+    reset = _take_reset(draft, request)
+    return verdict if reset == verdict.reset_offset else replace(verdict, reset_offset=reset)
 
 
 # --- broker, group, topic and queue ----------------------------------------------------------------------------------
@@ -141,9 +157,14 @@ def _check_queue(check: PullCheck) -> None:
 # --- resets -----------------------------------------------------------------------------------------------------------
 
 
+def _take_reset(draft: Draft, request: PullRequest) -> int | None:
+    if not draft.properties.use_server_side_reset_offset:
+        return None
+    return answer_reset(draft, request.group, request.queue)
+
+
 def _answer_reset(check: PullCheck) -> None:
-    if check.draft.properties.use_server_side_reset_offset:
-        check.reset_offset = answer_reset(check.draft, check.request.group, check.request.queue)
+    check.reset_offset = _take_reset(check.draft, check.request)
 
 
 CHECKS: dict[str, Callable[[PullCheck], None]] = {

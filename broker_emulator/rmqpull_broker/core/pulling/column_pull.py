@@ -16,7 +16,7 @@ from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.checks import begin_pull
+from rmqpull_broker.core.pulling.checks import check_next_queue, check_pull, commit_with_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled, check_offset, find_status, read_first_offset
 from rmqpull_broker.core.pulling.request import (
     DEFAULT_CONTEXT,
@@ -110,26 +110,45 @@ def _sum(sizes: pa.Array) -> int:
     return int(pc.sum(sizes).as_py() or 0)
 
 
-def pull_columns(
-    state: BrokerState,
-    pulls: Sequence[ColumnPull],
-    message_filter: MessageFilter,
-    rows_max: int,
-    bytes_max: int,
-    verdicts: Sequence[PullVerdict | None] | None = None,
-) -> list[Pulled]:
-    """Reads many queues in order, until ``rows_max`` rows or ``bytes_max`` bytes.
+class ColumnRead:
+    """Reads many queues in order, until ``rows_max`` rows or ``bytes_max`` bytes: all at once, or piece by piece.
 
-    Limits and statuses are those of ``rmqpull.v1``. ``verdicts`` are the results of :func:`begin_column_pull`. A queue
-    with a reset gets OFFSET_RESET and is not read. A queue that did not exist is not read, even if it exists now.
+    Limits and statuses are those of ``rmqpull.v1``.
     """
-    allowance, budget = _Allowance(rows_max, bytes_max), FilterBudget(message_filter)
-    if verdicts is None:
-        return [_pull_queue(state, pull, budget, allowance, None) for pull in pulls]
-    return [
-        _report_missing(pull) if verdict is None else _pull_queue(state, pull, budget, allowance, verdict.reset_offset)
-        for pull, verdict in zip(pulls, verdicts, strict=True)
-    ]
+
+    def __init__(self, state: BrokerState, message_filter: MessageFilter, rows_max: int, bytes_max: int) -> None:
+        self._state = state
+        self._allowance = _Allowance(rows_max, bytes_max)
+        self._budget = FilterBudget(message_filter)
+
+    def pull(self, pulls: Sequence[ColumnPull], verdicts: Sequence[PullVerdict | None] | None = None) -> list[Pulled]:
+        """Reads the next queues. ``verdicts`` are the results of :func:`begin_column_pull` for them.
+
+        A queue with a reset gets OFFSET_RESET and is not read. A queue that did not exist is not read, even if it
+        exists now.
+        """
+        if verdicts is None:
+            return [self._pull_queue(pull, None) for pull in pulls]
+        return [
+            _report_missing(pull) if verdict is None else self._pull_queue(pull, verdict.reset_offset)
+            for pull, verdict in zip(pulls, verdicts, strict=True)
+        ]
+
+    def _pull_queue(self, pull: ColumnPull, reset: int | None) -> Pulled:
+        state, allowance, budget = self._state, self._allowance, self._budget
+        if not _is_readable(state, pull):
+            return _report_missing(pull)
+        bounds = state.bounds(pull.queue)
+        if reset is not None:
+            return Pulled(PullStatus.OFFSET_RESET, pull.offset, reset, bounds)
+        verdict = check_offset(pull.offset, bounds)
+        if verdict is not None:
+            return verdict
+        if allowance.is_spent or budget.is_spent:
+            return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
+        end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
+        scan_rows = allowance.rows_to_scan() if budget.filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
+        return _scan(state, pull, min(end, pull.offset + scan_rows), budget, allowance, bounds)
 
 
 def begin_column_pull(
@@ -147,17 +166,28 @@ def begin_column_pull(
     ``request`` has what all queues share. Raises the refusal of any other queue: it refuses the whole call.
     """
     verdicts: list[PullVerdict | None] = []
+    of_topics: dict[str, PullVerdict] = {}
     for pull in pulls:
         if not _has_topic(draft.find_topic(pull.queue.topic), pull):
             verdicts.append(None)
             continue
         mine = _make_request(request, pull)
-        verdict = begin_pull(draft, registry, mine, now_ms, context, is_first_run=is_first_run)
+        verdict = of_topics.get(pull.queue.topic)
+        if verdict is None:
+            verdict = check_pull(draft, registry, mine, now_ms, context)
+        elif draft.state.is_readable(draft.require_topic(pull.queue.topic), pull.queue):
+            verdict = check_next_queue(draft, verdict, mine)
+        else:
+            verdicts.append(None)
+            continue
         if isinstance(verdict.refusal, BadRequest):  # row 8: the topic has no such queue
             verdicts.append(None)
             continue
         if verdict.refusal is not None:
             raise verdict.refusal
+        of_topics[pull.queue.topic] = verdict
+        if is_first_run:
+            commit_with_pull(draft, mine)
         verdicts.append(verdict)
     return verdicts
 
@@ -174,32 +204,29 @@ def may_park(results: Sequence[Pulled]) -> bool:
     return all(result.may_park and result.status in PARKING_STATUSES for result in results)
 
 
+def are_at_end(state: BrokerState, group: str, pulls: Sequence[ColumnPull]) -> bool:
+    """Whether nothing has come, for pulls that may park, since they ran: no message, no reset, no change of a topic."""
+    for pull in pulls:
+        if not _is_readable(state, pull) or (group, pull.queue) in state.resets:
+            return False
+        verdict = check_offset(pull.offset, state.bounds(pull.queue))
+        if verdict is None or not may_park([verdict]):
+            return False
+    return True
+
+
 def _has_topic(topic: TopicConfig | None, pull: ColumnPull) -> TypeGuard[TopicConfig]:
     """Whether the topic of a pull exists and has the right creation id."""
     return topic is not None and pull.creation_id in (None, topic.creation_id)
 
 
+def _is_readable(state: BrokerState, pull: ColumnPull) -> bool:
+    topic = state.find_topic(pull.queue.topic)
+    return _has_topic(topic, pull) and state.is_readable(topic, pull.queue)
+
+
 def _report_missing(pull: ColumnPull) -> Pulled:
     return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
-
-
-def _pull_queue(
-    state: BrokerState, pull: ColumnPull, budget: FilterBudget, allowance: _Allowance, reset: int | None
-) -> Pulled:
-    topic = state.find_topic(pull.queue.topic)
-    if not (_has_topic(topic, pull) and state.is_readable(topic, pull.queue)):
-        return _report_missing(pull)
-    bounds = state.bounds(pull.queue)
-    if reset is not None:
-        return Pulled(PullStatus.OFFSET_RESET, pull.offset, reset, bounds)
-    verdict = check_offset(pull.offset, bounds)
-    if verdict is not None:
-        return verdict
-    if allowance.is_spent or budget.is_spent:
-        return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
-    end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
-    scan_rows = allowance.rows_to_scan() if budget.filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
-    return _scan(state, pull, min(end, pull.offset + scan_rows), budget, allowance, bounds)
 
 
 def _scan(

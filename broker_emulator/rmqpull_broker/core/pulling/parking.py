@@ -27,6 +27,8 @@ from rmqpull_broker.core.shares import ANYBODY, Holder, Shares, find_most
 PARKED_PULLS_MAX = 100_000
 """Parked pulls of one connection, if it is alone; see :mod:`rmqpull_broker.core.shares`."""
 PARKED_PULLS_OF_ALL_MAX = find_most(PARKED_PULLS_MAX)
+QUEUES_OF_A_PULL = 4
+"""A pull that waits on more queues counts as several."""
 
 _LONG_CHECK_MS = 5_000
 
@@ -103,6 +105,10 @@ class _SameFilter:
         """No pull on the grid has an earlier deadline: an arrival looks at the pulls only after it."""
 
 
+def _count_as_pulls(queues: Sequence[MessageQueue]) -> int:
+    return -(-len(queues) // QUEUES_OF_A_PULL)
+
+
 class ParkedPulls:
     """The parked pulls by queue and filter. An arrival is matched once for each different filter, not for each pull.
 
@@ -113,6 +119,7 @@ class ParkedPulls:
         self.rules = rules
         self._start_ms = start_ms
         self._pulls: dict[int, ParkedPull] = {}
+        self._further: dict[int, list[Sequence[MessageQueue]]] = {}
         self._shares = Shares(PARKED_PULLS_MAX)
         self._by_queue: dict[MessageQueue, dict[MessageFilter, _SameFilter]] = {}
         # Queues and filters with pulls that are behind, and the time of the check that wakes them.
@@ -126,44 +133,73 @@ class ParkedPulls:
 
     def park(self, pull: ParkedPull, now_ms: int) -> int:
         """Parks a pull and returns its ticket. Raises TooManyRequests when the share of its holder is used up."""
-        if not self._shares.allows(pull.holder):
-            raise TooManyRequests(f"too many pulls are parked: {self._shares.describe(pull.holder)}; pull again later")
-        self._shares.take(pull.holder)
+        self._take_share(pull.holder, pull.queues)
         ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
         self._pulls[ticket] = pull
-        for queue in pull.queues:
+        self._add(ticket, pull, pull.queues)
+        due_ms = max(self._find_check_after(pull.deadline_ms - 1), self._find_check_after(now_ms))
+        heapq.heappush(self._deadlines, (due_ms if pull.on_grid else pull.deadline_ms, ticket))
+        return ticket
+
+    def extend(self, ticket: int, queues: Sequence[MessageQueue]) -> None:
+        """Lets a parked pull wait on further queues, too. Raises TooManyRequests."""
+        pull = self._pulls[ticket]
+        self._take_share(pull.holder, queues)
+        self._further.setdefault(ticket, []).append(queues)
+        self._add(ticket, pull, queues)
+
+    def _take_share(self, holder: Holder, queues: Sequence[MessageQueue]) -> None:
+        count = _count_as_pulls(queues)
+        if not self._shares.allows(holder, count):
+            raise TooManyRequests(f"too many pulls are parked: {self._shares.describe(holder)}; pull again later")
+        self._shares.take(holder, count)
+
+    def _add(self, ticket: int, pull: ParkedPull, queues: Sequence[MessageQueue]) -> None:
+        for queue in queues:
             by_filter = self._by_queue.setdefault(queue, {})
             pulls = by_filter.setdefault(pull.message_filter, _SameFilter())
             pulls.tickets[ticket] = None
             if pull.on_grid:
                 pulls.first_deadline_ms = min(pulls.first_deadline_ms, pull.deadline_ms)
-        due_ms = max(self._find_check_after(pull.deadline_ms - 1), self._find_check_after(now_ms))
-        heapq.heappush(self._deadlines, (due_ms if pull.on_grid else pull.deadline_ms, ticket))
-        return ticket
 
     def _find_check_after(self, now_ms: int) -> int:
         """Returns the time of the first check that is later than ``now_ms``."""
         check_ms = self.rules.check_ms
         return self._start_ms + ((now_ms - self._start_ms) // check_ms + 1) * check_ms
 
-    def remove(self, ticket: int) -> None:
-        """Removes a pull that woke or whose caller left. Ignores an unknown ticket."""
-        pull = self._pulls.pop(ticket, None)
+    def remove(self, ticket: int) -> bool:
+        """Removes a pull that woke or whose caller left: some of its queues at a time, those that came last first.
+
+        Returns whether more are left: then call it again. Ignores an unknown ticket.
+        """
+        pull = self._pulls.get(ticket)
         if pull is None:
-            return
-        self._shares.give_back(pull.holder)
-        for queue in dict.fromkeys(pull.queues):
-            by_filter = self._by_queue[queue]
-            del by_filter[pull.message_filter].tickets[ticket]
-            if not by_filter[pull.message_filter].tickets:
-                del by_filter[pull.message_filter]
-                self._behind.pop((queue, pull.message_filter), None)
-            if not by_filter:
-                del self._by_queue[queue]
+            return False
+        if further := self._further.get(ticket):
+            self._drop(ticket, pull, further.pop())
+            return True
+        self._further.pop(ticket, None)
+        del self._pulls[ticket]
+        self._drop(ticket, pull, pull.queues)
         # Removed pulls leave the heap when they reach its top, or when they are most of it.
         if len(self._deadlines) > 2 * len(self._pulls) + 64:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._pulls]
             heapq.heapify(self._deadlines)
+        return False
+
+    def _drop(self, ticket: int, pull: ParkedPull, queues: Sequence[MessageQueue]) -> None:
+        self._shares.give_back(pull.holder, _count_as_pulls(queues))
+        for queue in queues:
+            by_filter = self._by_queue.get(queue, {})
+            pulls = by_filter.get(pull.message_filter)
+            if pulls is None or ticket not in pulls.tickets:
+                continue  # a queue that the pull names twice
+            del pulls.tickets[ticket]
+            if not pulls.tickets:
+                del by_filter[pull.message_filter]
+                self._behind.pop((queue, pull.message_filter), None)
+            if not by_filter:
+                del self._by_queue[queue]
 
     def has_pulls_of(self, queue: MessageQueue) -> bool:
         """Whether a pull of this queue is parked."""

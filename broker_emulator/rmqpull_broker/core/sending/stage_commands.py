@@ -162,10 +162,13 @@ def commit(
         staged = sum(draft.require_stage(entry.stage_id).row_count for entry in wanted)
         commits.check_rows(transaction, staged, record, row_count)
     stage_ids = tuple(stage_id for stage_id, _ in wanted)
+    others = draft.list_stages()
+    for stage_id in stage_ids:
+        del others[stage_id]
     outdated = tuple(
         stage_id
-        for stage_id, stage in draft.list_stages().items()
-        if stage_id not in stage_ids and not stage.is_committed and stage.transaction.is_covered_by(transaction)
+        for stage_id, stage in others.items()
+        if not stage.is_committed and stage.transaction.is_covered_by(transaction)
     )
     if outdated:
         draft.add(StagesEnded(outdated))

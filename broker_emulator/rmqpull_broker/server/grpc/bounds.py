@@ -12,11 +12,11 @@ REQUEST_BYTES_MAX = 262_144
 TELEMETRY_BYTES_MAX = 1 << 20
 """The settings of a client with its subscriptions, and commands to clients and their answers."""
 ENTRIES_BYTES_MAX = 2 << 20
-"""Acknowledgements, queues to lock, and names to look up: 10,000 acknowledgements have 2 MB."""
+"""Acknowledgements, queues to lock, stages, and names to look up: 4,096 acknowledgements have 1 MB."""
 ENTRIES_MAX = 20_000
 """Fields of such a request above ``REQUEST_BYTES_MAX``."""
 QUEUES_BYTES_MAX = 16 << 20
-"""Lists with an entry for each queue that a query reads, or each part that it has written."""
+"""Lists with an entry for each queue that a query reads."""
 QUEUES_MAX = 100_000
 """Fields of such a request above ``REQUEST_BYTES_MAX``."""
 
@@ -39,7 +39,7 @@ _BOUNDS: Mapping[str, int] = {
     "CutRanges": QUEUES_BYTES_MAX,
     "CommitOffsets": QUEUES_BYTES_MAX,
     "ReportRowsLost": QUEUES_BYTES_MAX,
-    "CommitStages": QUEUES_BYTES_MAX,
+    "CommitStages": ENTRIES_BYTES_MAX,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.parking import LONG_POLLING, Arrivals, ParkedPull, ParkedPulls, PollingRules
@@ -43,10 +43,13 @@ class Parking:
     def __len__(self) -> int:
         return len(self._parked)
 
-    async def park(self, pull: ParkedPull) -> bool:
+    async def park(self, pull: ParkedPull, further: AsyncIterator[Sequence[MessageQueue] | None] | None = None) -> bool:
         """Parks a pull. Returns True when it must run again: a matching message arrives, its deadline passes, a check
         finds new messages, or the bounds of a queue change. Returns False when the broker stops: then the pull would
         find nothing new. A pull whose caller leaves is cancelled, and removed.
+
+        ``further`` yields more queues of the pull, each piece in a turn of its own, or None when one of them has
+        something new already.
         """
         if self._is_closed:
             return False
@@ -55,10 +58,27 @@ class Parking:
         self._waiting[ticket] = future
         self._set_timer()
         try:
+            if further is not None and not await self._extend(ticket, future, further):
+                return True
             return await future
         finally:
-            self._parked.remove(ticket)
             del self._waiting[ticket]
+            self._remove(ticket)
+
+    async def _extend(
+        self, ticket: int, future: asyncio.Future[bool], further: AsyncIterator[Sequence[MessageQueue] | None]
+    ) -> bool:
+        async for queues in further:
+            if future.done():
+                break
+            if queues is None:
+                return False
+            self._parked.extend(ticket, queues)
+        return True
+
+    def _remove(self, ticket: int) -> None:
+        if self._parked.remove(ticket):
+            asyncio.get_running_loop().call_soon(self._remove, ticket)
 
     def wake_for(self, facts: Iterable[Fact]) -> None:
         """Wakes the pulls that match new messages, and those of queues that changed in another way."""

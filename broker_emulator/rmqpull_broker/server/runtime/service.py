@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -134,12 +134,13 @@ class Service:
         *,
         group: str = "",
         on_grid: bool = False,
+        further: AsyncIterator[list[MessageQueue] | None] | None = None,
     ) -> bool:
         """Parks a group's pull until a message arrives, an offset is reset, its timeout passes, or shortly before its
         caller's deadline. Returns whether the pull must run again, which is so unless the broker stops.
 
         With ``on_grid`` the pull waits as with Apache's broker: until the first 5 s check after its timeout, even when
-        the timeout is 0.
+        the timeout is 0. ``further`` are more queues, as for :meth:`Parking.park`.
         """
         if any((group, queue) in self.state.resets for queue in queues):
             return True  # an offset was reset while the pull's own commit was stored
@@ -149,5 +150,6 @@ class Service:
         if timeout_ms > 0 or on_grid:
             deadline_ms = self.clock.passing_ms() + timeout_ms
             holder = find_holder(caller.address)
-            return await self.parking.park(ParkedPull(queues, message_filter, deadline_ms, on_grid, group, holder))
+            pull = ParkedPull(queues, message_filter, deadline_ms, on_grid, group, holder)
+            return await self.parking.park(pull, further)
         return True

@@ -58,3 +58,8 @@ class Slices:
                 if self.begin(steps, take):
                     return
                 await asyncio.sleep(0)
+
+    async def pause(self) -> None:
+        """Ends a slice of work that others must not wait for, and returns when its next one may begin."""
+        async with self._lock:
+            await asyncio.sleep(0)

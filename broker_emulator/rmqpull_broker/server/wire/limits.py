@@ -24,7 +24,7 @@ HEARTBEAT_GROUPS_MAX = 1_000
 """Groups in one heartbeat of the remoting protocol, of producers and consumers. Each consumer group may be created."""
 HEARTBEAT_TOPICS_MAX = 5_000
 """Subscriptions in one heartbeat of the remoting protocol."""
-BATCH_ACKS_MAX = 10_000
+BATCH_ACKS_MAX = 4_096
 """Acknowledgements in one request."""
 CLIENT_SETTINGS_BYTES_MAX = 262_144
 CLIENT_PROPERTIES_MAX = 32

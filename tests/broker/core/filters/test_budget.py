@@ -14,7 +14,7 @@ from rmqpull_broker.core.filters.message_filter import MessageFilter, SqlFilter,
 from rmqpull_broker.core.filters.sql92 import TooComplex
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, pull_columns
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, ColumnRead
 from rmqpull_broker.core.pulling.message_pull import pull_messages
 from rmqpull_broker.core.pulling.parking import Arrivals, ParkedPull, ParkedPulls
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
@@ -63,7 +63,7 @@ def pull_rows(core: CoreHarness, offset: int) -> tuple[list[int], int]:
 
 
 def pull_in_columns(core: CoreHarness, offset: int) -> tuple[list[int], int]:
-    (pulled,) = pull_columns(core.state, [ColumnPull(core.queue(), offset)], HEAVY, 10_000, 1 << 20)
+    (pulled,) = ColumnRead(core.state, HEAVY, 10_000, 1 << 20).pull([ColumnPull(core.queue(), offset)])
     return list_offsets(pulled.batches), pulled.next_offset
 
 

@@ -17,7 +17,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling import column_pull
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, may_park, pull_columns
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, ColumnRead, begin_column_pull, may_park
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullRequest
@@ -45,7 +45,7 @@ def ask(
     rows_max: int = 1_000,
     bytes_max: int = 1_000,
 ) -> list[tuple[str, list[int], int]]:
-    results = pull_columns(core.state, pulls, message_filter, rows_max, bytes_max)
+    results = ColumnRead(core.state, message_filter, rows_max, bytes_max).pull(pulls)
     return [(result.status.name, offsets(result), result.next_offset) for result in results]
 
 
@@ -144,7 +144,7 @@ def test_batches_that_fit_without_being_measured_count_like_others(core: CoreHar
     core.fill([bytes(400)] * 12)
     in_memory = sum(batch.nbytes for pull in pulls for batch in core.state.store.read(pull.queue, 0, 4))
     for bytes_max in range(400, in_memory + 400, 80):
-        results = pull_columns(core.state, pulls, EVERYTHING, 1_000, bytes_max)
+        results = ColumnRead(core.state, EVERYTHING, 1_000, bytes_max).pull(pulls)
         assert sum(result.row_count for result in results) == min(12, bytes_max // 400)
 
 
@@ -174,7 +174,7 @@ def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
     while any(reached[queue] < core.state.bounds(queue).max_offset for queue in queues):
         pulls = [ColumnPull(*at) for at in reached.items()]
         with mock.patch.object(column_pull, "ENOUGH_ROWS", enough):
-            results = pull_columns(core.state, pulls, message_filter, rows_max, bytes_max)
+            results = ColumnRead(core.state, message_filter, rows_max, bytes_max).pull(pulls)
         sizes = [
             size
             for result in results
@@ -203,7 +203,7 @@ def begin(core: CoreHarness, *pulls: ColumnPull, is_first_run: bool = True) -> l
             draft, ConsumerRegistry(), request, pulls, core.now_ms, is_first_run=is_first_run
         )
     )
-    results = pull_columns(core.state, pulls, EVERYTHING, 1_000, 1_000, verdicts)
+    results = ColumnRead(core.state, EVERYTHING, 1_000, 1_000).pull(pulls, verdicts)
     return [(result.status.name, offsets(result), result.next_offset) for result in results]
 
 
@@ -229,7 +229,7 @@ def test_a_queue_that_came_after_the_checks_is_not_read_without_them(core: CoreH
     verdicts = core.run(lambda draft: begin_column_pull(draft, ConsumerRegistry(), request, [pull], core.now_ms))
     core.run(lambda draft: put_topic(draft, TopicConfig("orders", 2, 2)))
     core.fill([b"blue"] * 2)
-    (result,) = pull_columns(core.state, [pull], EVERYTHING, 1_000, 1_000, verdicts)
+    (result,) = ColumnRead(core.state, EVERYTHING, 1_000, 1_000).pull([pull], verdicts)
     assert (result.status, offsets(result)) == (PullStatus.NO_MATCHED_LOGIC_QUEUE, [])
 
 
@@ -276,9 +276,9 @@ def test_a_pull_is_held_when_every_queue_is_at_its_end(
     three_queues: CoreHarness, offsets_asked: tuple[int, ...], is_held: bool
 ) -> None:
     pulls = [ColumnPull(three_queues.queue(queue_id), at) for queue_id, at in enumerate(offsets_asked)]
-    assert may_park(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000)) == is_held
+    assert may_park(ColumnRead(three_queues.state, EVERYTHING, 10, 1_000).pull(pulls)) == is_held
 
 
 def test_a_queue_that_is_not_there_is_not_waited_for(three_queues: CoreHarness) -> None:
     pulls = [ColumnPull(three_queues.queue(topic="unknown"), 0)]
-    assert not may_park(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000))
+    assert not may_park(ColumnRead(three_queues.state, EVERYTHING, 10, 1_000).pull(pulls))

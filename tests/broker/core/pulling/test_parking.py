@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqpull_broker.core import shares
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter, SqlFilter, TagFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pulling import parking
-from rmqpull_broker.core.pulling.parking import Arrivals, ParkedPull, ParkedPulls, PollingRules
+from rmqpull_broker.core.pulling.parking import QUEUES_OF_A_PULL, Arrivals, ParkedPull, ParkedPulls, PollingRules
 from rmqpull_broker.core.shares import find_holder
 
-FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+FIRST, SECOND, THIRD = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
 NOW_MS = 0
 
 
@@ -138,6 +139,36 @@ def test_a_pull_that_names_a_queue_twice_is_removed_like_any_other() -> None:
     assert parked.find_woken(FIRST, arrivals("red"), NOW_MS) == [ticket]
     parked.remove(ticket)
     assert not parked.has_pulls_of(FIRST)
+
+
+def test_further_queues_of_a_pull_wake_it_too_and_are_removed_piece_by_piece() -> None:
+    parked = ParkedPulls()
+    ticket = parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS)
+    for queues in ([SECOND], [FIRST, THIRD]):
+        parked.extend(ticket, queues)
+    for queue in (FIRST, SECOND, THIRD):
+        assert parked.find_woken(queue, arrivals("red"), NOW_MS) == [ticket]
+    assert parked.remove(ticket)
+    assert [parked.has_pulls_of(queue) for queue in (FIRST, SECOND, THIRD)] == [False, True, False]
+    assert parked.find_woken(SECOND, arrivals("red"), NOW_MS) == parked.list_all() == [ticket]
+    assert parked.remove(ticket)
+    assert not parked.remove(ticket)
+    assert parked.list_all() == []
+    assert not parked.has_pulls_of(SECOND)
+
+
+def test_a_pull_of_many_queues_counts_as_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "PARKED_PULLS_MAX", 4)  # 5 with the reserve
+    monkeypatch.setattr(shares, "OF_CONNECTION", 4)
+    parked = ParkedPulls()
+    ticket = parked.park(ParkedPull([FIRST] * QUEUES_OF_A_PULL, EVERYTHING, 100), NOW_MS)
+    parked.extend(ticket, [SECOND] * (QUEUES_OF_A_PULL + 1))
+    with pytest.raises(TooManyRequests):
+        parked.extend(ticket, [THIRD] * 2 * QUEUES_OF_A_PULL)
+    assert not parked.has_pulls_of(THIRD)
+    while parked.remove(ticket):
+        pass
+    parked.park(ParkedPull([FIRST] * 4 * QUEUES_OF_A_PULL, EVERYTHING, 100), NOW_MS)
 
 
 def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:

@@ -21,6 +21,8 @@ PARTS_MAX = 1024
 """Parts in one response; the client asks again for the rest."""
 _PARTS_AT_ONCE = 16
 """Parts after which other calls get their turn: each part may need a chunk from the disk."""
+_RANGES_AT_ONCE = 256
+"""Ranges after which they get it, too: the ranges may have no parts."""
 
 
 async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller: Caller) -> rpc.QueryBoundsResponse:
@@ -63,12 +65,14 @@ async def cut_ranges(service: Service, request: rpc.CutRangesRequest, caller: Ca
 
     A queue that does not exist has no parts.
     """
-    left, ranges = PARTS_MAX, []
-    for wanted in request.ranges:
+    left, response = PARTS_MAX, rpc.CutRangesResponse(status=OK)
+    for number, wanted in enumerate(request.ranges, 1):
+        if number % _RANGES_AT_ONCE == 0:
+            await service.slices.pause()
         cut = await _cut(service, wanted, left)
         left -= len(cut.parts)
-        ranges.append(cut)
-    return rpc.CutRangesResponse(status=OK, ranges=ranges)
+        response.ranges.append(cut)
+    return response
 
 
 async def _cut(service: Service, wanted: rpc.RangeToCut, left: int) -> rpc.CutRange:

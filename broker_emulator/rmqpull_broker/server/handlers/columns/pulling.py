@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
 from rmqpull_broker.core.messages.pulled_columns import select_pulled_columns
-from rmqpull_broker.core.pulling import column_pull as columns_pull
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.checks import check_pull
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, may_park
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, ColumnRead, are_at_end, begin_column_pull, may_park
 from rmqpull_broker.core.pulling.message_pull import Pulled
-from rmqpull_broker.core.pulling.request import PullContext, PullRequest
+from rmqpull_broker.core.pulling.request import Compensation, PullContext, PullRequest, PullVerdict
 from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, expression_type_from
@@ -21,14 +23,8 @@ from rmqpull_proto import columns
 from rmqpull_proto.columns_response import ColumnsResponse
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
-
-class _Pulls(NamedTuple):
-    """A request for many queues: what all of them share, and the pull of each queue."""
-
-    shared: PullRequest
-    of_queues: list[ColumnPull]
-    rows_max: int
-    bytes_max: int
+QUEUES_AT_ONCE = 256
+"""Queues of a pull in one turn of the event loop."""
 
 
 async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> ColumnsResponse:
@@ -41,71 +37,125 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
         raise BadRequest(str(error)) from None
     timeout_ms = request.long_polling_timeout_ms
     service.check_polling_time(timeout_ms)
-    pulls = _pulls_from(request, caller)
-    await _check_group(service, pulls.shared)
-    results, message_filter = await _run(service, pulls, is_first_run=True)
-    if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and may_park(results):
-        queues = [pull.queue for pull in pulls.of_queues]
+    pull = _Pull(service, request, caller)
+    await pull.check_group()
+    results = await pull.run(is_first_run=True)
+    suspends = request.suspend if request.HasField("suspend") else timeout_ms > 0
+    if suspends and all(map(may_park, results)) and await pull.park(timeout_ms):
+        results = await pull.run(is_first_run=False)
+    response = rpc.PullColumnsResponse(status=OK)
+    for asked, piece in zip(pull.pieces, results, strict=True):
+        if response.queues:
+            await service.slices.pause()
+        for wanted, result in zip(asked, piece, strict=True):
+            service.metrics.count_pull(wanted.queue.topic, result)
+        response.queues.extend(map(_result_to, piece))
+    found = (batch for piece in results for result in piece for batch in result.batches)
+    return ColumnsResponse(response, schema, [select_pulled_columns(batch, schema.names) for batch in found])
+
+
+class _Pull:
+    """A pull of many queues, a piece of them in each turn: others do not wait for all of them.
+
+    So its queues are not read at the same moment, and a piece that is refused, because its topic was deleted meanwhile,
+    does not take back the consumer offsets of the pieces before it.
+    """
+
+    def __init__(self, service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> None:
+        check_group_name(request.group)
+        if request.max_rows < 0 or request.max_bytes < 0:
+            raise BadRequest(
+                f"max_rows is {request.max_rows} and max_bytes is {request.max_bytes}: they must not be negative"
+            )
+        self._service = service
+        self._request = request
+        self._caller = caller
+        self._began_ms = service.clock.passing_ms()
+        self.pieces: list[list[ColumnPull]] = []
+        self._filter: MessageFilter = EVERYTHING
+        self._shared = PullRequest(
+            request.group,
+            column_queue_from(request.queues[0].queue),
+            subscription=request.filter_expression.expression,
+            expression_type=expression_type_from(request.filter_expression),
+            remote_address=caller.address,
+            channel_id=caller.client_id,
+            is_strict=True,
+        )
+
+    async def check_group(self) -> None:
+        """Makes the checks that come before those of the queues. A group that they create stays in any case."""
+        consumers, now_ms, context = self._read_context()
+        verdict = await self._service.execute(
+            lambda draft: check_pull(draft, consumers, self._shared, now_ms, context, is_of_group_alone=True)
+        )
+        if verdict.refusal is not None:
+            raise verdict.refusal
+
+    def _read_context(self) -> tuple[ConsumerRegistry, int, PullContext]:
+        service = self._service
+        return service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
+
+    async def run(self, *, is_first_run: bool) -> list[list[Pulled]]:
+        """Runs the pull once, and returns the results of each piece. Raises the refusal of a check that fails."""
+        request = self._request
+        rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
+        bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
+        read: ColumnRead | None = None
+        results: list[list[Pulled]] = []
+        for first in range(0, len(request.queues), QUEUES_AT_ONCE):
+            if first:
+                await self._service.slices.pause()
+            if is_first_run:
+                self.pieces.append([_pull_from(queue) for queue in request.queues[first : first + QUEUES_AT_ONCE]])
+            piece = self.pieces[first // QUEUES_AT_ONCE]
+            verdicts = await self._check(piece, is_first_run=is_first_run)
+            if read is None and any(verdicts):  # without verdicts the filter is not known, and nothing is read
+                read = ColumnRead(self._service.state, self._filter, rows_max, bytes_max)
+            unread = read or ColumnRead(self._service.state, EVERYTHING, rows_max, bytes_max)
+            results.append(unread.pull(piece, verdicts))
+        return results
+
+    async def _check(self, piece: list[ColumnPull], *, is_first_run: bool) -> list[PullVerdict | None]:
+        consumers, now_ms, context = self._read_context()
+        verdicts = await self._service.execute(
+            lambda draft: begin_column_pull(
+                draft, consumers, self._shared, piece, now_ms, context, is_first_run=is_first_run
+            )
+        )
+        applied: Compensation | None = None
+        for verdict in verdicts:
+            if verdict is not None:
+                self._filter = verdict.message_filter  # the same for each queue that exists; others are not read
+                if verdict.compensation is not None and verdict.compensation is not applied:
+                    applied = verdict.compensation
+                    applied.apply(consumers)
+        return verdicts
+
+    async def park(self, timeout_ms: int) -> bool:
+        """Parks the pull, if nothing has come since it ran. Returns whether it must run again."""
+        service, group = self._service, self._request.group
+        if (remaining_ms := self._caller.remaining_ms) is not None:
+            # It runs again before the deadline, and that takes as long as the first time.
+            took_ms = service.clock.passing_ms() - self._began_ms
+            remaining_ms -= 2 * took_ms
+        caller = replace(self._caller, remaining_ms=remaining_ms)
+        if not are_at_end(service.state, group, self.pieces[0]):
+            return True
+        queues = [pull.queue for pull in self.pieces[0]]
         # With the suspend bit a timeout of 0 lasts until the next check (rules 6.1).
         on_grid = timeout_ms <= 0
-        if await service.park(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=on_grid):
-            results, _ = await _run(service, pulls, is_first_run=False)
-    for pull, result in zip(pulls.of_queues, results, strict=True):
-        service.metrics.count_pull(pull.queue.topic, result)
-    batches = [select_pulled_columns(batch, schema.names) for result in results for batch in result.batches]
-    response = rpc.PullColumnsResponse(status=OK, queues=[_result_to(result) for result in results])
-    return ColumnsResponse(response, schema, batches)
-
-
-def _pulls_from(request: rpc.PullColumnsRequest, caller: Caller) -> _Pulls:
-    of_queues = [_pull_from(queue) for queue in request.queues]
-    check_group_name(request.group)
-    shared = PullRequest(
-        request.group,
-        of_queues[0].queue,
-        subscription=request.filter_expression.expression,
-        expression_type=expression_type_from(request.filter_expression),
-        remote_address=caller.address,
-        channel_id=caller.client_id,
-        is_strict=True,
-    )
-    if request.max_rows < 0 or request.max_bytes < 0:
-        raise BadRequest(
-            f"max_rows is {request.max_rows} and max_bytes is {request.max_bytes}: they must not be negative"
+        further = self._list_further_queues() if len(self.pieces) > 1 else None
+        return await service.park(
+            queues, self._filter, timeout_ms, caller, group=group, on_grid=on_grid, further=further
         )
-    rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
-    bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
-    return _Pulls(shared, of_queues, rows_max, bytes_max)
 
-
-async def _check_group(service: Service, shared: PullRequest) -> None:
-    """Makes the checks that come before those of the queues. A group that they create stays in any case."""
-    consumers, now_ms, pull_context = service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
-    verdict = await service.execute(
-        lambda draft: check_pull(draft, consumers, shared, now_ms, pull_context, is_of_group_alone=True)
-    )
-    if verdict.refusal is not None:
-        raise verdict.refusal
-
-
-async def _run(service: Service, pulls: _Pulls, *, is_first_run: bool) -> tuple[list[Pulled], MessageFilter]:
-    """Runs the pull once. Returns the results and the filter. Raises the refusal of a check that fails."""
-    consumers, now_ms, pull_context = service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
-    verdicts = await service.execute(
-        lambda draft: begin_column_pull(
-            draft, consumers, pulls.shared, pulls.of_queues, now_ms, pull_context, is_first_run=is_first_run
-        )
-    )
-    message_filter: MessageFilter = EVERYTHING
-    for verdict in verdicts:
-        if verdict is not None:
-            message_filter = verdict.message_filter  # the same for each queue that exists; others are not read
-            if verdict.compensation is not None:
-                verdict.compensation.apply(consumers)
-    results = columns_pull.pull_columns(
-        service.state, pulls.of_queues, message_filter, pulls.rows_max, pulls.bytes_max, verdicts
-    )
-    return results, message_filter
+    async def _list_further_queues(self) -> AsyncIterator[list[MessageQueue] | None]:
+        """Yields the queues of the next piece; None when one of them is no longer as it was when the pull ran."""
+        for piece in self.pieces[1:]:
+            await self._service.slices.pause()
+            waits = are_at_end(self._service.state, self._request.group, piece)
+            yield [pull.queue for pull in piece] if waits else None
 
 
 def _pull_from(pull: rpc.QueuePull) -> ColumnPull:

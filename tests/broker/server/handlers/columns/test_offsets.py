@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from rmqpull_broker.server.handlers.columns import offsets
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.rpc_client import RpcClient
+
+
+@pytest.fixture(autouse=True, params=[offsets.QUEUES_AT_ONCE, 1], ids=["together", "in pieces"])
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether all queues of a request are stored together, or one after the other."""
+    monkeypatch.setattr(offsets, "QUEUES_AT_ONCE", request.param)
+
 
 # --- CommitOffsets ----------------------------------------------------------------------------------------------------
 
