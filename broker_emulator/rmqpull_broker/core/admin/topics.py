@@ -73,8 +73,8 @@ def delete_topic(draft: Draft, name: str) -> None:
     _refuse_system_topic(draft.state, name)
     if draft.find_topic(name) is None:
         raise TopicNotFound(f"topic[{name}] not exist, nothing to delete")
-    retries = {name_pop_retry_topic(group, name) for group in draft.state.groups} - {name}
-    for each in (*sorted(retry for retry in retries if draft.find_topic(retry) is not None), name):
+    found = (retry for group in draft.state.groups if draft.find_topic(retry := name_pop_retry_topic(group, name)))
+    for each in (*sorted(set(found) - {name}), name):
         draft.add(TopicDeleted(each))
 
 

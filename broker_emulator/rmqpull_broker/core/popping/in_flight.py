@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -79,11 +78,3 @@ def _count_attempts(state: BrokerState, flight: InFlight, stored: StoredMessage)
     if batch is not None and batch.pop_time_ms == flight.pop_time_ms:
         in_order = dict(zip(batch.offsets, batch.consumed_times, strict=False)).get(flight.queue_offset, 0)
     return stored.reconsume_times + in_order + 1
-
-
-def count_by_topic(state: BrokerState) -> Counter[tuple[str, str]]:
-    """Counts the messages in flight of each group, by the topics in which they are stored."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for group, queue in state.popped.list_queues():
-        counts[group, queue.topic] += state.popped.count(group, queue)
-    return counts

@@ -4,6 +4,7 @@ methods belong to the event loop.
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -60,6 +61,12 @@ class Metrics:
         self.group_sizes = Histogram(GROUP_SIZES)
         self.sync_failures = 0
         self.commit_gaps = 0
+
+    def copy(self) -> Metrics:
+        """Returns the counters of this moment. Their histograms go on."""
+        copied = Metrics()
+        copied.__dict__.update((name, copy.copy(value)) for name, value in vars(self).items())
+        return copied
 
     def count_stored(self, facts: Iterable[Fact]) -> None:
         """Counts stored messages by topic. Staged messages count when they are committed and stored."""

@@ -6,7 +6,7 @@ import pytest
 
 from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.popping import in_flight
-from rmqpull_broker.core.popping.in_flight import InFlightQuery, Listing, count_by_topic, list_in_flight
+from rmqpull_broker.core.popping.in_flight import InFlightQuery, Listing, list_in_flight
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, Popped, PoppedInOrder, QueuesTrimmed
 from tests.harness.core import CoreHarness
@@ -88,11 +88,6 @@ def test_a_message_is_shown_with_its_times_and_what_is_stored_of_it(core: CoreHa
 def test_an_acknowledged_message_is_gone(core: CoreHarness) -> None:
     core.state.apply([PopEnded("readers", ORDERS, range(1), 1_000)])
     assert offsets(list_in_flight(core.state, InFlightQuery({"readers"}))) == [READERS[0], *READERS[2:]]
-    assert count_by_topic(core.state) == {
-        ("readers", "orders"): 2,
-        ("readers", "%RETRY%readers_orders"): 1,
-        ("others", "orders"): 1,
-    }
 
 
 def test_a_listing_is_limited_and_tells_the_total(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:

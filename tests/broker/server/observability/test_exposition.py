@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
@@ -115,6 +118,23 @@ def test_messages_in_flight_and_their_fates_are_shown_by_group_and_topic() -> No
     samples = watched.samples()
     names = ("in_flight", "delivered_total", "redelivered_total", "acknowledged_total", "dead_lettered_total")
     assert [samples[f"messages_{name}", "readers", "orders"] for name in names] == [2, 3, 4, 5, 6]
+
+
+def test_a_thread_makes_the_page_from_the_numbers_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the series of many topics keep no call waiting."""
+    watched, threads = Watched(), set[str]()
+    watched.metrics.messages_in["orders"] = 1
+
+    def count(metrics: Metrics) -> Iterator[Metric]:
+        threads.add(threading.current_thread().name)
+        watched.metrics.messages_in["orders"] += 1
+        return count_metrics(metrics)
+
+    count_metrics = exposition._count
+    monkeypatch.setattr(exposition, "_count", count)
+    assert watched.samples()["messages_in_total", "orders"] == 1
+    assert watched.samples()["messages_in_total", "orders"] == 2
+    assert threading.current_thread().name not in threads
 
 
 def test_gauges_follow_the_broker() -> None:
