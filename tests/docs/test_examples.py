@@ -121,6 +121,19 @@ def test_a_command_line_is_one_that_the_broker_s_command_understands(line: str) 
     called.make_context(called.name, list(words), parent=context)
 
 
+def test_a_composed_broker_lets_the_host_change_and_delete_what_exists() -> None:
+    """Its peers come through a bridge, so none of them is loopback."""
+    text = "".join((ROOT / document).read_text(encoding="utf-8") for document in ("README.md", "docs/broker.md"))
+    composed = [
+        block for block in re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "serve" in block
+    ]
+    assert composed
+    assert all(
+        re.search(r"^ {4}environment:\n(?: {6}.*\n)* {6}RMQPULL_BROKER_ADMIN_FROM: all$", block, re.M)
+        for block in composed
+    )
+
+
 @pytest.mark.parametrize("document", ["README.md", "docs/broker.md", "docs/access.md", "CHANGELOG.md"])
 def test_each_variable_of_a_setting_exists(document: str) -> None:
     named = re.findall(r"RMQPULL_BROKER_\w+", (ROOT / document).read_text(encoding="utf-8"))
