@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.limit import FAIR_SHARE, MEMORY, WAITS, Limit
+from scripts.limit import FAIR_SHARE, MEMORY, ONE_AT_A_TIME, WAITS, Limit
 
 LIMITS_OF_SERVER = {
     "Storage": (
@@ -47,6 +47,13 @@ LIMITS_OF_SERVER = {
             "ms",
             "the connection is closed",
             MEMORY,
+        ),
+        Limit(
+            "reads of less than 1 KiB of one request of the remoting protocol, one after the other",
+            "server.remoting.small_reads:SMALL_READS_MAX",
+            "",
+            "the connection is read twice a second",
+            ONE_AT_A_TIME,
         ),
         Limit(
             "messages of a batch of the remoting protocol that differ in more than values",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
+from rmqpull_broker.server.remoting.small_reads import SmallReads
 from rmqpull_broker.server.remoting.transport_cycles import cut_cycles, find_selector_transport
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_broker.server.runtime.slices import Clock, Slice
@@ -78,6 +79,7 @@ class RemotingConnection(asyncio.Protocol):
         self._is_held_up = False
         self._has_unfinished = False
         self._has_turn = False
+        self._small_reads = SmallReads(self._read_or_not)
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._ending: set[asyncio.Task[Any]] = set()
@@ -128,8 +130,10 @@ class RemotingConnection(asyncio.Protocol):
         """Handles frames that are complete, and writes the responses that are ready at once."""
         self.active_ms = self._connections.passing_ms()
         self._received += data
-        if len(self._received) >= self._looks_from_bytes and not self._has_turn:
+        held_bytes = len(self._received)
+        if held_bytes >= self._looks_from_bytes and not self._has_turn:
             self._handle_received()
+        self._small_reads.note(len(data), has_completed=len(self._received) < held_bytes)
 
     def _take_turn(self) -> None:
         self._has_turn = False
@@ -206,7 +210,7 @@ class RemotingConnection(asyncio.Protocol):
     def _read_or_not(self) -> None:
         if self._transport is None:
             return
-        if self._is_paused or self._is_held_up or self._has_turn:
+        if self._is_paused or self._is_held_up or self._has_turn or self._small_reads.is_resting:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.server.remoting.connection import (
     ENDED_IN_A_TURN,
-    LOOKED_AT_BYTES,
     UNSENT_BYTES_MAX,
     UNSENT_BYTES_PAUSE,
     RemotingConnection,
 )
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
+from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
 from rmqpull_broker.server.runtime.slices import SLICE_S
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode
@@ -32,13 +31,11 @@ from rmqpull_proto.remoting.command import (
     RemotingCommand,
     Serialization,
     decode_command,
-    encode_command,
 )
-from rmqpull_proto.remoting.frames import PREFIX_BYTES
 from tests.harness.bad_frames import BAD_FRAMES, ONLY_BAD_HERE
+from tests.harness.remoting_transport import SITE, NoConnections, Recorder, Transport, request
 
 ONEWAY = 2
-SITE = Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
 
 
 @pytest.fixture
@@ -47,11 +44,6 @@ def connection() -> Iterator[socket.socket]:
         host, port = broker.remoting_addresses[0].split(":")
         with socket.create_connection((host, int(port)), 10) as opened:
             yield opened
-
-
-def request(opaque: int, flag: int = 0, serialization: Serialization = Serialization.BINARY) -> bytes:
-    code = RequestCode.GET_BROKER_CLUSTER_INFO
-    return encode_command(RemotingCommand(code, opaque=opaque, flag=flag, serialization=serialization))
 
 
 def receive(connection: socket.socket) -> RemotingCommand:
@@ -126,64 +118,6 @@ def test_frames_before_a_bad_one_are_answered(connection: socket.socket) -> None
 # --- clients that do not read -----------------------------------------------------------------------------------------
 
 
-class Transport(asyncio.Transport):
-    """A transport whose client reads nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unsent = bytearray()
-        self.is_paused = False
-        self.is_aborted = False
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", 4711) if name == "peername" else default
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.unsent)
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.unsent += data
-
-    def pause_reading(self) -> None:
-        self.is_paused = True
-
-    def resume_reading(self) -> None:
-        self.is_paused = False
-
-    def is_closing(self) -> bool:
-        return self.is_aborted
-
-    def abort(self) -> None:
-        self.is_aborted = True
-
-    def close(self) -> None:
-        self.is_aborted = True
-
-
-class NoConnections:
-    """Connections that are not kept; nobody handles their requests."""
-
-    def __init__(self, dispatcher: Dispatcher | None = None) -> None:
-        self.dispatcher = dispatcher
-        self.noted = 0
-
-    def add(self, connection: RemotingConnection) -> str | None:
-        return "one"
-
-    def remove(self, connection: RemotingConnection) -> None:
-        pass
-
-    def passing_ms(self) -> int:
-        return 0
-
-    def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
-        self.held_bytes = held_bytes
-        self.noted += 1
-
-
 @pytest.fixture
 def unread() -> tuple[RemotingConnection, Transport]:
     connection = RemotingConnection(NoConnections(), SITE)
@@ -224,20 +158,6 @@ def test_only_what_is_no_whole_frame_counts_as_unfinished() -> None:
         connection.data_received(data)
         held.append(connections.held_bytes)
     assert held == [3, 9, 0]
-
-
-def test_a_frame_that_comes_byte_by_byte_is_looked_at_a_few_times() -> None:
-    connections, recorder = NoConnections(), Recorder()
-    connections.dispatcher = cast("Dispatcher", recorder)
-    connection = RemotingConnection(connections, SITE)
-    connection.connection_made(Transport())
-    frame = encode_command(RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=7, body=bytes(4 * LOOKED_AT_BYTES)))
-    for at in range(len(frame)):
-        assert recorder.opaques == []
-        connection.data_received(frame[at : at + 1])
-    assert recorder.opaques == [7]
-    assert connections.held_bytes == 0
-    assert connections.noted <= PREFIX_BYTES + 4 + 2  # bytes of an unknown length, steps, and the first and last look
 
 
 def test_a_frame_with_a_large_header_is_refused_before_it_is_complete() -> None:
@@ -354,16 +274,6 @@ def test_the_requests_of_a_closed_connection_end_in_several_turns_of_the_event_l
 
 
 # --- frames in pieces -------------------------------------------------------------------------------------------------
-
-
-class Recorder:
-    """A dispatcher that keeps the numbers of requests, and answers none."""
-
-    def __init__(self) -> None:
-        self.opaques: list[int] = []
-
-    def handle(self, call: RemotingCall, respond: Respond) -> None:
-        self.opaques.append(call.command.opaque)
 
 
 @given(

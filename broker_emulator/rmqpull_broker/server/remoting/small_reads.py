@@ -1,0 +1,40 @@
+"""Rests of a connection whose frame comes in many small pieces: to read a byte costs as much as to read a request.
+
+While a connection rests, the system collects what comes. So a thousand connections that send byte by byte cost a few
+reads a second each. A frame in a few pieces, as clients send it, never rests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+SMALL_BYTES = 1 << 10
+"""A read of fewer bytes is small."""
+SMALL_READS_MAX = 16
+"""Small reads of one frame, one after the other, before the first rest."""
+REST_S = 0.5
+
+
+class SmallReads:
+    """Counts the small reads of a connection. ``read_or_not`` is called when ``is_resting`` has changed."""
+
+    def __init__(self, read_or_not: Callable[[], None]) -> None:
+        self.is_resting = False
+        self._read_or_not = read_or_not
+        self._count = 0
+
+    def note(self, byte_count: int, *, has_completed: bool) -> None:
+        """Notes a read of so many bytes, and whether it has completed a frame."""
+        if has_completed or byte_count >= SMALL_BYTES:
+            self._count = 0
+            return
+        self._count += 1
+        if self._count > SMALL_READS_MAX and not self.is_resting:
+            self.is_resting = True
+            asyncio.get_running_loop().call_later(REST_S, self._end)
+            self._read_or_not()
+
+    def _end(self) -> None:
+        self.is_resting = False
+        self._read_or_not()
