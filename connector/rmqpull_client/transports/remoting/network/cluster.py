@@ -194,6 +194,10 @@ class ClusterView:
         """Returns the topics whose routes are known."""
         return list(self._known)
 
+    def list_brokers(self) -> set[str]:
+        """Returns the brokers that known routes name, absent ones included."""
+        return {data.broker_name for known in self._known.values() for data in known.route.broker_datas}
+
     def is_fresh(self, topic: str, now_s: float) -> bool:
         """Whether the route of a topic need not be asked for."""
         known = self._known.get(topic)
@@ -268,8 +272,7 @@ class ClusterView:
 
     def list_unnamed(self) -> list[str]:
         """Returns the brokers that ``brokerAddresses`` names and no known route does."""
-        named = {data.broker_name for known in self._known.values() for data in known.route.broker_datas}
-        return sorted({name for name, _ in self._given} - named)
+        return sorted({name for name, _ in self._given} - self.list_brokers())
 
     # --- addresses ----------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,8 @@ class Routes:
         self._sleep = sleep
         self._endpoints = servers.connection.endpoints_and_namespace
         self._is_without_name_server = False
+        self._away: set[str] = set()
+        self._gone: set[str] = set()
 
     def get_route(self, topic: str) -> KnownRoute:
         """Returns the route of a topic. Raises TopicNotFound, and BrokerUnavailable if no broker is registered."""
@@ -85,7 +87,7 @@ class Routes:
     def _wait_for_brokers(self, topics: Sequence[str]) -> None:
         """Asks for routes until no broker is missing: name servers that have just been started know none.
 
-        Expected brokers that stay away are forgotten after the time limit, with a warning.
+        Expected brokers that stay away are forgotten after the time limit, with a warning. Nobody waits for them again.
         """
         names = [self._wrap(topic) for topic in topics]
         for _ in make_looks(self._servers.connection, lambda: self._describe_missing(names), self._clock, self._sleep):
@@ -96,19 +98,28 @@ class Routes:
             _logger.warning("Gave up waiting for %s. Their queues count as lost.", self._describe_missing(names))
         for name in names:
             self._cluster.forget(name, self._cluster.expected.get(name, ()))
+        self._gone |= self._away
 
     def _lacks_brokers(self, names: Sequence[str]) -> bool:
-        """Whether an expected broker is not registered, or no route is known and no broker registered at all.
+        """Whether a broker is not registered that may have one of the topics.
 
-        A name server that does not tell who is registered lets nobody wait.
+        These are expected brokers, and for a topic without a route all brokers that this process knows, or any if it
+        knows none. A name server that does not tell who is registered lets nobody wait.
         """
-        if self._cluster.list_known() and not self._list_expected(names):
+        unknown = [name for name in names if self._cluster.get_known(name) is None]
+        if not unknown and not self._list_expected(names):
             return False
+        self._away = self._cluster.list_brokers() - self._gone if unknown else set()
         for brokers in self._listings.ask_each_for_brokers():
             if brokers is None:
                 return False
-            self._forget_gone(names, find_masters(brokers))
-            if brokers and not self._list_expected(names):
+            masters = find_masters(brokers)
+            self._gone -= masters
+            self._forget_gone(names, masters)
+            self._away -= masters
+            if brokers and not self._away and not self._list_expected(names):
+                # A broker may have registered, with all of its topics, since their routes were asked for.
+                self._ask_routes(unknown, None)
                 return False
         return True
 

@@ -13,7 +13,7 @@ from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.routes import TopicRoute
-from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route, refuse_code
+from tests.harness.scripted_remoting import Reaction, RouteScript, ScriptedServer, make_route, refuse_code
 
 ASK = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
 MASTER = Target("orders", "broker-a")
@@ -35,8 +35,8 @@ def test_a_name_server_that_has_just_started_hides_no_topic(connect: Open, name_
 
 
 def test_routes_of_many_topics_take_one_round_trip(connect: Open, name_server: ScriptedServer) -> None:
-    found = connect().routes.get_routes(["orders", "nothing", "TBW102"])
-    assert list(found) == ["orders", "TBW102"]
+    found = connect().routes.get_routes(["orders", "broker-a", "TBW102"])
+    assert list(found) == ["orders", "broker-a", "TBW102"]
     assert name_server.connections == 1
     assert [request.fields["acceptStandardJsonOnly"] for request in name_server.requests] == ["true"] * 3
 
@@ -152,9 +152,12 @@ class Restarted:
     def __init__(self, connect: Open, script: RouteScript, *registrations: Registration) -> None:
         self.now_s = 0.0
         self._script = script
+        self.restart(*registrations)
+        self.channel = connect(clock=lambda: self.now_s, sleep=self._sleep, server_away_timeout_ms=60_000)
+
+    def restart(self, *registrations: Registration) -> None:
         self._registrations = registrations
         self._register()
-        self.channel = connect(clock=lambda: self.now_s, sleep=self._sleep, server_away_timeout_ms=60_000)
 
     def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -215,6 +218,44 @@ def test_brokers_that_a_query_has_read_are_waited_for_and_deleted_topics_are_not
     if found:
         assert restarted.find() == found
         assert restarted.now_s == begun_s, "those that have not come back are waited for once"
+
+
+@pytest.mark.parametrize(
+    ("registrations", "is_found", "until_s"),
+    [
+        pytest.param([At(40, A, 0, (*ORDERS, "copies"))], True, 40, id="its broker is away"),
+        pytest.param([At(0, B, 0, ()), At(40, A, 0, (*ORDERS, "copies"))], True, 40, id="and another one is not"),
+        pytest.param([At(40, A, 0, ORDERS)], False, 40, id="its broker comes back without it"),
+        pytest.param([At(0, B, 0, ())], False, 60, id="its broker does not come back"),
+        pytest.param([At(0, A, 0, ORDERS)], False, 0, id="all are registered"),
+    ],
+)
+def test_a_topic_is_not_unknown_while_a_broker_that_may_have_it_is_away(
+    connect: Open, routes: RouteScript, registrations: Sequence[Registration], is_found: bool, until_s: float
+) -> None:
+    """The process has used another topic of the broker, and its name servers were started again with it."""
+    before = Restarted(connect, routes, At(0, A, 0, ORDERS))
+    assert before.find() == [A]
+    before.restart(*registrations)
+    for _ in range(2):
+        assert list(before.channel.routes.get_routes(["copies"])) == ["copies"] * is_found
+        assert until_s <= before.now_s <= until_s + 1, "by the clock of the test; and those that stay away only once"
+
+
+def test_a_broker_that_registers_meanwhile_is_asked_for_its_topics(
+    connect: Open, routes: RouteScript, name_server: ScriptedServer
+) -> None:
+    """It may register after the name server was asked for the route, and before it is asked for its brokers."""
+    registered = dict(routes.routes)
+    routes.routes = {}
+
+    def register(request: RemotingCommand) -> Reaction:
+        if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            routes.routes = registered
+        return routes(request)
+
+    name_server.script = register
+    assert connect(sleep=pytest.fail).routes.get_route("orders").list_readable("orders")
 
 
 def test_who_was_waited_for_in_vain_is_told(
