@@ -256,10 +256,10 @@ def bodies_of(messages: Iterable[Received]) -> list[str]:
     return sorted(message.body for message in messages)
 
 
-def has_messages(place: GrpcPlace, topic: str) -> bool:
-    """Whether a topic exists and has messages, as that of dead letters after the first one."""
+def has_messages(place: GrpcPlace, topic: str, count: int = 1) -> bool:
+    """Whether a topic exists and has so many messages, as that of dead letters after the first one."""
     administration = place.server.administration
-    return bool(administration.find_route(topic)) and administration.count_messages(topic) > 0
+    return bool(administration.find_route(topic)) and administration.count_messages(topic) >= count
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from tests.harness.grpc_servers import (
 )
 from tests.harness.waiting import wait_until
 
+TRIES_MAX = 3
+
 
 @pytest.fixture(params=SERVERS)
 def node(grpc_servers: GrpcServers, request: pytest.FixtureRequest) -> Iterator[GrpcPlace]:
@@ -230,11 +232,22 @@ def test_rust_sees_how_a_message_becomes_a_dead_letter(rust: GrpcPlace) -> None:
     topic = rust.create_topic(queues=1)
     rust.create_group(retryMaxTimes=1)
     producer = rust.start_producer(topic)
-    (message_id,) = send(producer, topic, "poison", tag="red", properties={"a": "b"})
-    consumer = rust.start_simple(topic)
-    received = receive_all(consumer, 2, acknowledge=False)
-    assert [(message.message_id, message.attempt) for message in received] == [(message_id, 1), (message_id, 2)]
-    dead = f"%DLQ%{rust.group}"
-    wait_until(lambda: consumer.receive() == [] and has_messages(rust, dead), "a dead letter")
-    (letter,) = receive_all(rust.start_simple(dead, "red", group=f"{rust.group}-dead"), 1)
+    consumer, dead = rust.start_simple(topic), f"%DLQ%{rust.group}"
+    for tries in range(1, TRIES_MAX + 1):
+        (message_id,) = send(producer, topic, "poison", tag="red", properties={"a": "b"})
+        received: list[Received] = []
+
+        def receive(received: list[Received] = received, letters: int = tries) -> bool:
+            received += consumer.receive()
+            return has_messages(rust, dead, letters)
+
+        wait_until(receive, "a dead letter")
+        attempts = [(message.message_id, message.attempt) for message in received]
+        if attempts == [(message_id, 1), (message_id, 2)]:
+            break
+        # On a busy machine a delivery may come after the client has given up its call, and then nobody sees it.
+        assert len(attempts) < 2, attempts
+    else:
+        pytest.fail(f"of {TRIES_MAX} messages, none came twice")
+    letter, *_ = receive_all(rust.start_simple(dead, "red", group=f"{rust.group}-dead"), tries)
     assert (letter.body, letter.shown["tag"], letter.properties["a"]) == ("poison", "red", "b")
