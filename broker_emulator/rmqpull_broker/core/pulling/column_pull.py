@@ -207,7 +207,7 @@ def may_park(results: Sequence[Pulled]) -> bool:
 def are_at_end(state: BrokerState, group: str, pulls: Sequence[ColumnPull]) -> bool:
     """Whether nothing has come, for pulls that may park, since they ran: no message, no reset, no change of a topic."""
     for pull in pulls:
-        if not _is_readable(state, pull) or (group, pull.queue) in state.resets:
+        if not (_is_permitted(state, pull) and _is_readable(state, pull)) or (group, pull.queue) in state.resets:
             return False
         verdict = check_offset(pull.offset, state.bounds(pull.queue))
         if verdict is None or not may_park([verdict]):
@@ -218,6 +218,11 @@ def are_at_end(state: BrokerState, group: str, pulls: Sequence[ColumnPull]) -> b
 def _has_topic(topic: TopicConfig | None, pull: ColumnPull) -> TypeGuard[TopicConfig]:
     """Whether the topic of a pull exists and has the right creation id."""
     return topic is not None and pull.creation_id in (None, topic.creation_id)
+
+
+def _is_permitted(state: BrokerState, pull: ColumnPull) -> bool:
+    topic = state.find_topic(pull.queue.topic)
+    return topic is not None and topic.is_readable
 
 
 def _is_readable(state: BrokerState, pull: ColumnPull) -> bool:

@@ -94,12 +94,15 @@ class Arrivals:
 
 
 class _SameFilter:
-    """The pulls of one queue with the same filter. Those with tickets below ``behind`` are behind the queue's end."""
+    """The pulls of one queue with the same filter, and their places in the order of all that have joined a queue.
+
+    Those with places below ``behind`` are behind the queue's end.
+    """
 
     __slots__ = ("behind", "first_deadline_ms", "tickets")
 
     def __init__(self) -> None:
-        self.tickets: dict[int, None] = {}
+        self.tickets: dict[int, int] = {}
         self.behind = 0
         self.first_deadline_ms = math.inf
         """No pull on the grid has an earlier deadline: an arrival looks at the pulls only after it."""
@@ -127,6 +130,7 @@ class ParkedPulls:
         self._check_at_ms = 0
         self._deadlines: list[tuple[int, int]] = []
         self._next_ticket = 0
+        self._next_place = 0
 
     def __len__(self) -> int:
         return len(self._pulls)
@@ -155,10 +159,11 @@ class ParkedPulls:
         self._shares.take(holder, count)
 
     def _add(self, ticket: int, pull: ParkedPull, queues: Sequence[MessageQueue]) -> None:
+        self._next_place += 1
         for queue in queues:
             by_filter = self._by_queue.setdefault(queue, {})
             pulls = by_filter.setdefault(pull.message_filter, _SameFilter())
-            pulls.tickets[ticket] = None
+            pulls.tickets.setdefault(ticket, self._next_place)
             if pull.on_grid:
                 pulls.first_deadline_ms = min(pulls.first_deadline_ms, pull.deadline_ms)
 
@@ -218,7 +223,7 @@ class ParkedPulls:
             else:
                 if self.rules.long_polling_enable and pulls.first_deadline_ms <= now_ms:
                     woken += self._take_overdue(pulls, now_ms)
-                pulls.behind = self._next_ticket
+                pulls.behind = self._next_place + 1
                 if not self._behind:
                     self._check_at_ms = self._find_check_after(now_ms)
                 self._behind[queue, message_filter] = None
@@ -263,7 +268,7 @@ class ParkedPulls:
         if self._behind and self._check_at_ms <= now_ms:
             for queue, message_filter in self._behind:
                 pulls = self._by_queue[queue][message_filter]
-                tickets += [ticket for ticket in pulls.tickets if ticket < pulls.behind]
+                tickets += [ticket for ticket, place in pulls.tickets.items() if place < pulls.behind]
             self._behind.clear()
         return tickets
 

@@ -51,6 +51,7 @@ class Exposition:
         self._popping = popping
         self._server: asyncio.Server | None = None
         self._connections = 0
+        self._building = asyncio.Lock()
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
 
@@ -88,7 +89,11 @@ class Exposition:
         return _http("200 OK", CONTENT_TYPE_LATEST, page, with_body=method == b"GET")
 
     async def build_page(self) -> bytes:
-        """Builds the page, in Prometheus' text format."""
+        """Builds the page, in Prometheus' text format: one at a time, since each has a sample for each series."""
+        async with self._building:
+            return await self._build()
+
+    async def _build(self) -> bytes:
         counted, gauges, lags, in_flight = (
             self._metrics.copy(),
             list(self._gauges()),

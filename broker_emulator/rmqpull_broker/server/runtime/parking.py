@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.parking import LONG_POLLING, Arrivals, ParkedPull, ParkedPulls, PollingRules
@@ -22,6 +23,8 @@ from rmqpull_broker.server.clock import Clock, Timer
 
 ENDED_IN_A_TURN = 100
 """Parked pulls, or pops that wait, that end in one turn of the event loop when the broker stops."""
+Further = AsyncGenerator[Sequence[MessageQueue] | None, None]
+"""More queues of a pull, each piece in a turn of its own; None when one of them has something new already."""
 
 
 class Parking:
@@ -43,13 +46,12 @@ class Parking:
     def __len__(self) -> int:
         return len(self._parked)
 
-    async def park(self, pull: ParkedPull, further: AsyncIterator[Sequence[MessageQueue] | None] | None = None) -> bool:
+    async def park(self, pull: ParkedPull, further: Further | None = None) -> bool:
         """Parks a pull. Returns True when it must run again: a matching message arrives, its deadline passes, a check
         finds new messages, or the bounds of a queue change. Returns False when the broker stops: then the pull would
         find nothing new. A pull whose caller leaves is cancelled, and removed.
 
-        ``further`` yields more queues of the pull, each piece in a turn of its own, or None when one of them has
-        something new already.
+        ``further`` yields more queues of the pull.
         """
         if self._is_closed:
             return False
@@ -65,15 +67,14 @@ class Parking:
             del self._waiting[ticket]
             self._remove(ticket)
 
-    async def _extend(
-        self, ticket: int, future: asyncio.Future[bool], further: AsyncIterator[Sequence[MessageQueue] | None]
-    ) -> bool:
-        async for queues in further:
-            if future.done():
-                break
-            if queues is None:
-                return False
-            self._parked.extend(ticket, queues)
+    async def _extend(self, ticket: int, future: asyncio.Future[bool], further: Further) -> bool:
+        async with aclosing(further) as pieces:
+            async for queues in pieces:
+                if future.done():
+                    break
+                if queues is None:
+                    return False
+                self._parked.extend(ticket, queues)
         return True
 
     def _remove(self, ticket: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
-from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.parking import Further, Parking
 from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.renewing import Renewing
 from rmqpull_broker.server.runtime.slices import Slices
@@ -134,7 +134,7 @@ class Service:
         *,
         group: str = "",
         on_grid: bool = False,
-        further: AsyncIterator[list[MessageQueue] | None] | None = None,
+        further: Further | None = None,
     ) -> bool:
         """Parks a group's pull until a message arrives, an offset is reset, its timeout passes, or shortly before its
         caller's deadline. Returns whether the pull must run again, which is so unless the broker stops.

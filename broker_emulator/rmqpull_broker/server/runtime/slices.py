@@ -40,6 +40,7 @@ class Slices:
     def __init__(self, clock: Clock = time.perf_counter) -> None:
         self._clock = clock
         self._lock = asyncio.Lock()
+        self._pausing = asyncio.Lock()
 
     def begin(self, steps: Iterator[T | None], take: Callable[[T], object]) -> bool:
         """Runs one slice, and gives ``take`` each part of the result. Returns whether the work is done."""
@@ -60,6 +61,9 @@ class Slices:
                 await asyncio.sleep(0)
 
     async def pause(self) -> None:
-        """Ends a slice of work that others must not wait for, and returns when its next one may begin."""
-        async with self._lock:
+        """Ends a slice of work that waits in between, and returns when its next one may begin.
+
+        A turn has one slice of such work, whoever it is for, besides one of :meth:`finish`.
+        """
+        async with self._pausing:
             await asyncio.sleep(0)

@@ -1,5 +1,7 @@
 """Parked pulls (rules 3.4), with the time as a number."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -151,6 +153,17 @@ def test_further_queues_of_a_pull_wake_it_too_and_are_removed_piece_by_piece() -
     assert not parked.remove(ticket)
     assert parked.list_all() == []
     assert not parked.has_pulls_of(SECOND)
+
+
+def test_a_queue_that_joins_after_an_arrival_is_not_behind() -> None:
+    parked = ParkedPulls()
+    pull = ParkedPull([FIRST], tagged("red"), 100_000)
+    ticket, behind = parked.park(pull, NOW_MS), parked.park(replace(pull, queues=[SECOND]), NOW_MS)
+    assert parked.find_woken(SECOND, arrivals("blue"), NOW_MS) == []
+    parked.extend(ticket, [SECOND])
+    assert parked.take_due(5_000) == [behind]
+    assert parked.find_woken(SECOND, arrivals("blue"), 5_000) == []
+    assert sorted(parked.take_due(10_000)) == [ticket, behind]
 
 
 def test_a_pull_of_many_queues_counts_as_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,25 @@ def test_a_thread_makes_the_page_from_the_numbers_of_one_moment(monkeypatch: pyt
     assert threading.current_thread().name not in threads
 
 
+def test_one_page_is_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, running, most = Watched(), list[int](), list[int]()
+
+    def count(metrics: Metrics) -> Iterator[Metric]:
+        running.append(1)
+        threading.Event().wait(0.01)  # time for others, if there are any
+        most.append(len(running))
+        yield from count_metrics(metrics)
+        running.pop()
+
+    async def build() -> None:
+        await asyncio.gather(*(watched.exposition.build_page() for _ in range(8)))
+
+    count_metrics = exposition._count
+    monkeypatch.setattr(exposition, "_count", count)
+    asyncio.run(build())
+    assert most == [1] * 8
+
+
 def test_gauges_follow_the_broker() -> None:
     async def story(server: ServerHarness) -> None:
         page = (await get(server, "/metrics")).decode()

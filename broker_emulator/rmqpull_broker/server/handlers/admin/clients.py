@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.shares import find_holder
-from rmqpull_broker.core.steps import sort_in_steps
+from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.handlers.admin.codec import clients_to
 from rmqpull_broker.server.runtime.long_response import respond
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -63,6 +64,12 @@ def _lock(service: Service, request: rpc.LockQueuesRequest, caller: Caller) -> I
 
 async def unlock_queues(service: Service, request: rpc.UnlockQueuesRequest, caller: Caller) -> rpc.UnlockQueuesResponse:
     """UnlockQueues: releases queue locks, as UNLOCK_BATCH_MQ does; skips those of other clients (rules 3.8)."""
-    queues = map(column_queue_from, request.queues)
-    steps = service.clients.locks.unlock_in_steps(request.group, request.client_id, queues)
-    return await respond(service.slices, rpc.UnlockQueuesResponse(status=OK), steps)
+    return await respond(service.slices, rpc.UnlockQueuesResponse(status=OK), _unlock(service, request))
+
+
+def _unlock(service: Service, request: rpc.UnlockQueuesRequest) -> Iterator[None]:
+    queues: list[MessageQueue] = []
+    for piece in walk(map(column_queue_from, request.queues)):
+        queues += piece
+        yield
+    yield from service.clients.locks.unlock_in_steps(request.group, request.client_id, queues)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+
+import pyarrow as pa
 
 from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import BadRequest
@@ -14,6 +16,7 @@ from rmqpull_broker.core.pulling.checks import check_pull
 from rmqpull_broker.core.pulling.column_pull import ColumnPull, ColumnRead, are_at_end, begin_column_pull, may_park
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import Compensation, PullContext, PullRequest, PullVerdict
+from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, expression_type_from
@@ -25,6 +28,8 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 QUEUES_AT_ONCE = 256
 """Queues of a pull in one turn of the event loop."""
+SMALL_ROWS = 256
+"""Batches with fewer rows on average are joined."""
 
 
 async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> ColumnsResponse:
@@ -38,27 +43,36 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
     timeout_ms = request.long_polling_timeout_ms
     service.check_polling_time(timeout_ms)
     pull = _Pull(service, request, caller)
-    await pull.check_group()
+    await pull.read_queues()
+    await pull.check()
     results = await pull.run(is_first_run=True)
     suspends = request.suspend if request.HasField("suspend") else timeout_ms > 0
     if suspends and all(map(may_park, results)) and await pull.park(timeout_ms):
         results = await pull.run(is_first_run=False)
-    response = rpc.PullColumnsResponse(status=OK)
+    response, batches = rpc.PullColumnsResponse(status=OK), list[pa.RecordBatch]()
     for asked, piece in zip(pull.pieces, results, strict=True):
         if response.queues:
             await service.slices.pause()
         for wanted, result in zip(asked, piece, strict=True):
             service.metrics.count_pull(wanted.queue.topic, result)
         response.queues.extend(map(_result_to, piece))
-    found = (batch for piece in results for result in piece for batch in result.batches)
-    return ColumnsResponse(response, schema, [select_pulled_columns(batch, schema.names) for batch in found])
+        batches += _join([select_pulled_columns(batch, schema.names) for result in piece for batch in result.batches])
+    return ColumnsResponse(response, schema, batches)
+
+
+def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Joins small batches: to write one takes as long as to copy hundreds of rows."""
+    if sum(batch.num_rows for batch in batches) >= SMALL_ROWS * len(batches):
+        return batches
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
 
 
 class _Pull:
     """A pull of many queues, a piece of them in each turn: others do not wait for all of them.
 
-    So its queues are not read at the same moment, and a piece that is refused, because its topic was deleted meanwhile,
-    does not take back the consumer offsets of the pieces before it.
+    So its queues are not read at the same moment. All pieces are checked before the first one has an effect; only a
+    permission that changes meanwhile can refuse a pull of which a part has committed its offsets.
     """
 
     def __init__(self, service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> None:
@@ -83,14 +97,28 @@ class _Pull:
             is_strict=True,
         )
 
-    async def check_group(self) -> None:
-        """Makes the checks that come before those of the queues. A group that they create stays in any case."""
+    async def read_queues(self) -> None:
+        """Reads the queues of the request. Raises BadRequest."""
+        queues = self._request.queues
+        for first in range(0, len(queues), QUEUES_AT_ONCE):
+            if first:
+                await self._service.slices.pause()
+            self.pieces.append([_pull_from(queue) for queue in queues[first : first + QUEUES_AT_ONCE]])
+
+    async def check(self) -> None:
+        """Makes the checks that come before those of the queues, and if there are several pieces, those, too.
+
+        A group that they create stays in any case. Raises the refusal of a check that fails.
+        """
         consumers, now_ms, context = self._read_context()
         verdict = await self._service.execute(
             lambda draft: check_pull(draft, consumers, self._shared, now_ms, context, is_of_group_alone=True)
         )
         if verdict.refusal is not None:
             raise verdict.refusal
+        for piece in self.pieces if len(self.pieces) > 1 else ():
+            await self._service.slices.pause()
+            self._service.try_command(self._make_command(piece, is_first_run=True))
 
     def _read_context(self) -> tuple[ConsumerRegistry, int, PullContext]:
         service = self._service
@@ -103,33 +131,33 @@ class _Pull:
         bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
         read: ColumnRead | None = None
         results: list[list[Pulled]] = []
-        for first in range(0, len(request.queues), QUEUES_AT_ONCE):
-            if first:
+        for piece in self.pieces:
+            if results:
                 await self._service.slices.pause()
-            if is_first_run:
-                self.pieces.append([_pull_from(queue) for queue in request.queues[first : first + QUEUES_AT_ONCE]])
-            piece = self.pieces[first // QUEUES_AT_ONCE]
-            verdicts = await self._check(piece, is_first_run=is_first_run)
+            verdicts = await self._begin(piece, is_first_run=is_first_run)
             if read is None and any(verdicts):  # without verdicts the filter is not known, and nothing is read
                 read = ColumnRead(self._service.state, self._filter, rows_max, bytes_max)
             unread = read or ColumnRead(self._service.state, EVERYTHING, rows_max, bytes_max)
             results.append(unread.pull(piece, verdicts))
         return results
 
-    async def _check(self, piece: list[ColumnPull], *, is_first_run: bool) -> list[PullVerdict | None]:
+    def _make_command(
+        self, piece: list[ColumnPull], *, is_first_run: bool
+    ) -> Callable[[Draft], list[PullVerdict | None]]:
         consumers, now_ms, context = self._read_context()
-        verdicts = await self._service.execute(
-            lambda draft: begin_column_pull(
-                draft, consumers, self._shared, piece, now_ms, context, is_first_run=is_first_run
-            )
+        return lambda draft: begin_column_pull(
+            draft, consumers, self._shared, piece, now_ms, context, is_first_run=is_first_run
         )
+
+    async def _begin(self, piece: list[ColumnPull], *, is_first_run: bool) -> list[PullVerdict | None]:
+        verdicts = await self._service.execute(self._make_command(piece, is_first_run=is_first_run))
         applied: Compensation | None = None
         for verdict in verdicts:
             if verdict is not None:
                 self._filter = verdict.message_filter  # the same for each queue that exists; others are not read
                 if verdict.compensation is not None and verdict.compensation is not applied:
                     applied = verdict.compensation
-                    applied.apply(consumers)
+                    applied.apply(self._service.clients.consumers)
         return verdicts
 
     async def park(self, timeout_ms: int) -> bool:
@@ -150,7 +178,7 @@ class _Pull:
             queues, self._filter, timeout_ms, caller, group=group, on_grid=on_grid, further=further
         )
 
-    async def _list_further_queues(self) -> AsyncIterator[list[MessageQueue] | None]:
+    async def _list_further_queues(self) -> AsyncGenerator[list[MessageQueue] | None, None]:
         """Yields the queues of the next piece; None when one of them is no longer as it was when the pull ran."""
         for piece in self.pieces[1:]:
             await self._service.slices.pause()

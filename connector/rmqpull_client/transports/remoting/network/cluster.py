@@ -196,7 +196,7 @@ class ClusterView:
 
     def list_brokers(self) -> set[str]:
         """Returns the brokers that known routes name, absent ones included."""
-        return {data.broker_name for known in self._known.values() for data in known.route.broker_datas}
+        return {data.broker_name for known in list(self._known.values()) for data in known.route.broker_datas}
 
     def is_fresh(self, topic: str, now_s: float) -> bool:
         """Whether the route of a topic need not be asked for."""

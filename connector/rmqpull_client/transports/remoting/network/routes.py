@@ -47,15 +47,14 @@ class Routes:
         self._sleep = sleep
         self._endpoints = servers.connection.endpoints_and_namespace
         self._is_without_name_server = False
-        self._away: set[str] = set()
-        self._gone: set[str] = set()
+        self._gone: frozenset[str] = frozenset()
 
     def get_route(self, topic: str) -> KnownRoute:
         """Returns the route of a topic. Raises TopicNotFound, and BrokerUnavailable if no broker is registered."""
         routes = self.get_routes([topic])
         if topic in routes:
             return routes[topic]
-        if self._lacks_brokers([self._wrap(topic)]):
+        if self._find_away([self._wrap(topic)]) is not None:
             raise BrokerUnavailable(
                 f"No broker is registered at the name server at {self._endpoints}, so nobody knows topic {topic}. "
                 "Check that the brokers are running, and that their namesrvAddr names this name server."
@@ -87,41 +86,47 @@ class Routes:
     def _wait_for_brokers(self, topics: Sequence[str]) -> None:
         """Asks for routes until no broker is missing: name servers that have just been started know none.
 
-        Expected brokers that stay away are forgotten after the time limit, with a warning. Nobody waits for them again.
+        Expected brokers that stay away are forgotten after the time limit, with a warning. Nobody waits again for
+        brokers that were waited for in vain, until a route names them.
         """
         names = [self._wrap(topic) for topic in topics]
-        for _ in make_looks(self._servers.connection, lambda: self._describe_missing(names), self._clock, self._sleep):
+        away: set[str] = set()
+        for _ in make_looks(
+            self._servers.connection, lambda: self._describe_missing(names, away), self._clock, self._sleep
+        ):
             self.refresh(topics)
-            if not topics or not self._lacks_brokers(names):
+            found = self._find_away(names) if topics else None
+            if found is None:
                 return
+            away.clear()
+            away.update(found)
         if self._list_expected(names):
-            _logger.warning("Gave up waiting for %s. Their queues count as lost.", self._describe_missing(names))
+            _logger.warning("Gave up waiting for %s. Their queues count as lost.", self._describe_missing(names, away))
         for name in names:
             self._cluster.forget(name, self._cluster.expected.get(name, ()))
-        self._gone |= self._away
+        self._gone |= away
 
-    def _lacks_brokers(self, names: Sequence[str]) -> bool:
-        """Whether a broker is not registered that may have one of the topics.
+    def _find_away(self, names: Sequence[str]) -> set[str] | None:
+        """Returns which known brokers are not registered, if one of the topics may be theirs; None if nobody is missed.
 
-        These are expected brokers, and for a topic without a route all brokers that this process knows, or any if it
+        Missed are expected brokers, and for a topic without a route all brokers that this process knows, or any if it
         knows none. A name server that does not tell who is registered lets nobody wait.
         """
         unknown = [name for name in names if self._cluster.get_known(name) is None]
-        if not unknown and not self._list_expected(names):
-            return False
-        self._away = self._cluster.list_brokers() - self._gone if unknown else set()
+        brokers_known = self._cluster.list_brokers()
+        away = brokers_known - self._gone if unknown else set()
+        if not self._list_expected(names) and not away and (brokers_known or not unknown):
+            return None
         for brokers in self._listings.ask_each_for_brokers():
             if brokers is None:
-                return False
-            masters = find_masters(brokers)
-            self._gone -= masters
-            self._forget_gone(names, masters)
-            self._away -= masters
-            if brokers and not self._away and not self._list_expected(names):
+                return None
+            self._forget_gone(names, find_masters(brokers))
+            away -= brokers.keys()
+            if brokers and not away and not self._list_expected(names):
                 # A broker may have registered, with all of its topics, since their routes were asked for.
                 self._ask_routes(unknown, None)
-                return False
-        return True
+                return None
+        return away
 
     def _forget_gone(self, names: Sequence[str], masters: Collection[str]) -> None:
         """Asks for the routes of topics with expected brokers that are registered, and expects these no longer.
@@ -138,15 +143,16 @@ class Routes:
     def _list_expected(self, names: Sequence[str]) -> Mapping[str, frozenset[str]]:
         return {name: self._cluster.expected[name] for name in names if name in self._cluster.expected}
 
-    def _describe_missing(self, names: Sequence[str]) -> str:
+    def _describe_missing(self, names: Sequence[str], away: Collection[str]) -> str:
         expected = self._list_expected(names)
-        if not expected:
+        if expected:
+            brokers = sorted({broker for found in expected.values() for broker in found})
+            missing = f"broker {join_names(brokers)} of topic {join_names(sorted(expected))}"
+        elif away:
+            missing = f"broker {join_names(sorted(away))}, which may have topic {join_names(sorted(names))}, and"
+        else:
             return self._listings.describe_none()
-        brokers = sorted({broker for found in expected.values() for broker in found})
-        return (
-            f"broker {join_names(brokers)} of topic {join_names(sorted(expected))}, which the name server at "
-            f"{self._endpoints} does not have"
-        )
+        return f"{missing}, which the name server at {self._endpoints} does not have"
 
     def has_broker(self, topic: str, broker_name: str) -> bool:
         """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""
@@ -208,7 +214,9 @@ class Routes:
                     missing.append(name)
                     lacking |= {call.place.address} if call.place is not None else set()
                 else:
-                    self._cluster.learn(name, decode_body(call, TopicRoute.decode), self._clock())
+                    route = decode_body(call, TopicRoute.decode)
+                    self._cluster.learn(name, route, self._clock())
+                    self._gone -= {data.broker_name for data in route.broker_datas}
         self._is_without_name_server = False
         for address in lacking:
             self._cluster.leave_name_server(address)

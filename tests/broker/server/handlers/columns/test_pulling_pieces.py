@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import delete_topic, put_topic
-from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig
+from rmqpull_broker.core.errors import BadRequest, Forbidden, TooManyRequests
+from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.core.sending.storing import MessageToStore, store_messages
 from rmqpull_broker.server.handlers.columns import pulling
 from rmqpull_broker.server.handlers.columns.pulling import pull_columns
+from rmqpull_proto.arrow_streams import read_stream
+from rmqpull_proto.columns import PULLABLE_SCHEMA
+from rmqpull_proto.columns_response import ColumnsResponse
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.handlers import HandlerHarness
 from tests.harness.waiting import until
@@ -44,18 +49,25 @@ class Broker:
         await self.handlers.group_commit.execute(lambda draft: put_group(draft, GroupConfig("readers")))
 
     async def send(self, queue_id: int, count: int = 1) -> None:
-        messages = [MessageToStore(MessageQueue("orders", "broker-a", queue_id), Message(b"x", "id"))] * count
+        messages = [
+            MessageToStore(MessageQueue("orders", "broker-a", queue_id), Message(b"%d" % queue_id, "id"))
+        ] * count
         await self.handlers.group_commit.execute(lambda draft: store_messages(draft, messages, 1_000, "127.0.0.1:8081"))
 
     async def pull(self, wait_ms: int = 0, **fields: Any) -> list[tuple[str, int]]:
         """Returns the status of each queue and the number of its rows."""
-        queues = [
-            v1.QueuePull(queue=v1.Queue(topic="orders", broker_name="broker-a", queue_id=queue_id))
-            for queue_id in range(self.queue_count)
-        ]
-        request = v1.PullColumnsRequest(group="readers", queues=queues, long_polling_timeout_ms=wait_ms, **fields)
-        answer = await pull_columns(self.handlers.service, request, self.handlers.caller())
+        answer = await self.answer(wait_ms, **fields)
         return [(v1.PullStatus.Name(queue.pull_status), queue.row_count) for queue in answer.response.queues]
+
+    async def answer(self, wait_ms: int = 0, **fields: Any) -> ColumnsResponse:
+        queues = [v1.QueuePull(queue=queue) for queue in self.list_queues()]
+        request = v1.PullColumnsRequest(group="readers", queues=queues, long_polling_timeout_ms=wait_ms, **fields)
+        return await pull_columns(self.handlers.service, request, self.handlers.caller())
+
+    def list_queues(self) -> list[v1.Queue]:
+        return [
+            v1.Queue(topic="orders", broker_name="broker-a", queue_id=queue_id) for queue_id in range(self.queue_count)
+        ]
 
     async def is_parked_with_all(self) -> None:
         """Returns when a pull waits on all queues."""
@@ -88,6 +100,67 @@ def test_the_limits_are_those_of_the_whole_response() -> None:
             NOTHING,
             ("NOT_REACHED", 0),
         ]
+
+    run(story)
+
+
+def test_a_refused_pull_has_no_effect_on_the_queues_of_any_piece() -> None:
+    """A reset stays pending, and no offset is committed."""
+
+    async def story(broker: Broker) -> None:
+        await reset_last(broker)
+        secret = TopicConfig("secret", 1, 1, perm=PERM_WRITE)
+        await broker.handlers.group_commit.execute(lambda draft: put_topic(draft, secret))
+        queues = [*broker.list_queues(), v1.Queue(topic="secret", broker_name="broker-a")]
+        before = dict(broker.handlers.state.consumer_offsets.items())
+        pulls = [v1.QueuePull(queue=queue, commit_offset=5) for queue in reversed(queues[1:])]
+        pulls.append(pulls.pop(0))
+        request = v1.PullColumnsRequest(group="readers", queues=pulls)
+        with pytest.raises(Forbidden):
+            await pull_columns(broker.handlers.service, request, broker.handlers.caller())
+        assert broker.handlers.state.consumer_offsets == before
+        assert len(broker.handlers.state.resets) == 1
+        assert ("OFFSET_RESET", 0) in await broker.pull()
+
+    run(story)
+
+
+def test_a_request_that_cannot_be_read_creates_no_group() -> None:
+    async def story(broker: Broker) -> None:
+        pulls = [v1.QueuePull(queue=queue) for queue in (*broker.list_queues(), v1.Queue())]
+        request = v1.PullColumnsRequest(group="new", queues=pulls)
+        with pytest.raises(BadRequest):
+            await pull_columns(broker.handlers.service, request, broker.handlers.caller())
+        assert broker.handlers.state.find_group("new") is None
+
+    run(story)
+
+
+def test_small_batches_of_a_piece_are_joined() -> None:
+    async def story(broker: Broker) -> None:
+        for queue_id in range(QUEUES):
+            await broker.send(queue_id)
+        answer = await broker.answer()
+        assert [queue.row_count for queue in answer.response.queues] == [1] * QUEUES
+        received = v1.PullColumnsResponse.FromString(answer.SerializeToString())
+        batches = read_stream(memoryview(received.arrow_ipc), PULLABLE_SCHEMA)
+        assert [batch.num_rows for batch in batches] == [2, 2, 2, 1]
+        assert pa.Table.from_batches(batches).column("body").to_pylist() == [b"%d" % number for number in range(QUEUES)]
+
+    run(story)
+
+
+def test_a_pull_does_not_wait_for_the_end_of_another_long_work() -> None:
+    """Only slices take turns."""
+
+    async def story(broker: Broker) -> None:
+        async def list_for_ever() -> None:
+            await broker.handlers.service.slices.finish(itertools.repeat(None), lambda part: None)
+
+        long = asyncio.ensure_future(list_for_ever())
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(broker.pull(), 30) == [NOTHING] * QUEUES
+        long.cancel()
 
     run(story)
 
@@ -125,6 +198,11 @@ async def reset_last(broker: Broker) -> None:
     await broker.handlers.group_commit.execute(lambda draft: invoke_reset(draft, request))
 
 
+async def forbid(broker: Broker) -> None:
+    topic = TopicConfig("orders", QUEUES, QUEUES, perm=PERM_WRITE)
+    await broker.handlers.group_commit.execute(lambda draft: put_topic(draft, topic))
+
+
 async def delete(broker: Broker) -> None:
     await broker.handlers.group_commit.execute(lambda draft: delete_topic(draft, "orders"))
 
@@ -151,6 +229,26 @@ def test_what_comes_between_two_pieces_ends_the_wait(
         await change(broker)
         assert status in await asyncio.wait_for(pull, 30)
         await until(lambda: not len(broker.handlers.parking), "removed")
+
+    run(story)
+
+
+@pytest.mark.parametrize("turn", range(40))
+def test_a_permission_that_goes_between_two_pieces_refuses_the_pull(turn: int) -> None:
+    """That of one of two topics: the other one has the last pieces."""
+
+    async def story(broker: Broker) -> None:
+        other = TopicConfig("other", QUEUES, QUEUES)
+        await broker.handlers.group_commit.execute(lambda draft: put_topic(draft, other))
+        others = [v1.Queue(topic="other", broker_name="broker-a", queue_id=number) for number in range(QUEUES)]
+        pulls = [v1.QueuePull(queue=queue) for queue in (*broker.list_queues(), *others)]
+        request = v1.PullColumnsRequest(group="readers", queues=pulls, long_polling_timeout_ms=LONG_MS)
+        pull = asyncio.ensure_future(pull_columns(broker.handlers.service, request, broker.handlers.caller()))
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        await forbid(broker)
+        with pytest.raises(Forbidden):
+            await asyncio.wait_for(pull, 30)
 
     run(story)
 

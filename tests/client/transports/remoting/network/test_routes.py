@@ -228,6 +228,8 @@ def test_brokers_that_a_query_has_read_are_waited_for_and_deleted_topics_are_not
         pytest.param([At(40, A, 0, ORDERS)], False, 40, id="its broker comes back without it"),
         pytest.param([At(0, B, 0, ())], False, 60, id="its broker does not come back"),
         pytest.param([At(0, A, 0, ORDERS)], False, 0, id="all are registered"),
+        pytest.param([At(0, A, 1, ())], False, 0, id="its slave is registered"),
+        pytest.param([], False, 60, id="nobody comes back"),
     ],
 )
 def test_a_topic_is_not_unknown_while_a_broker_that_may_have_it_is_away(
@@ -240,6 +242,28 @@ def test_a_topic_is_not_unknown_while_a_broker_that_may_have_it_is_away(
     for _ in range(2):
         assert list(before.channel.routes.get_routes(["copies"])) == ["copies"] * is_found
         assert until_s <= before.now_s <= until_s + 1, "by the clock of the test; and those that stay away only once"
+
+
+def test_a_broker_that_came_back_after_all_is_waited_for_again(connect: Open, routes: RouteScript) -> None:
+    cluster = Restarted(connect, routes, At(0, A, 0, ORDERS))
+    assert cluster.find() == [A]
+    cluster.restart(At(0, B, 0, ()))
+    assert cluster.channel.routes.get_routes(["copies"]) == {}
+    cluster.restart(At(0, A, 0, ORDERS), At(0, B, 0, ()))
+    assert cluster.find() == [A]
+    cluster.restart(At(0, B, 0, ()), At(cluster.now_s + 20, A, 0, (*ORDERS, "copies")))
+    assert list(cluster.channel.routes.get_routes(["copies"])) == ["copies"]
+
+
+def test_two_threads_wait_for_their_brokers_alone(connect: Open, routes: RouteScript) -> None:
+    """One looks for an unknown topic, and the other one for an expected broker of a known topic, meanwhile."""
+    cluster = Restarted(connect, routes, At(0, A, 0, ORDERS))
+    assert cluster.find() == [A]
+    cluster.restart(At(0, B, 0, ()), At(40, A, 0, (*ORDERS, "copies")))
+    seen = cluster.channel.routes._find_away(["copies"])
+    cluster.channel.cluster.expect("orders", B)
+    assert cluster.channel.routes._find_away(["orders"]) is None
+    assert seen == {A}
 
 
 def test_a_broker_that_registers_meanwhile_is_asked_for_its_topics(
