@@ -45,12 +45,12 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
     pull = _Pull(service, request, caller)
     await pull.read_queues()
     await pull.check()
-    results = await pull.run(is_first_run=True)
+    await pull.run(is_first_run=True)
     suspends = request.suspend if request.HasField("suspend") else timeout_ms > 0
-    if suspends and all(map(may_park, results)) and await pull.park(timeout_ms):
-        results = await pull.run(is_first_run=False)
+    if suspends and pull.may_park and await pull.park(timeout_ms):
+        await pull.run(is_first_run=False)
     response, batches = rpc.PullColumnsResponse(status=OK), list[pa.RecordBatch]()
-    for asked, piece in zip(pull.pieces, results, strict=True):
+    for asked, piece in zip(pull.pieces, pull.results, strict=True):
         if response.queues:
             await service.slices.pause()
         for wanted, result in zip(asked, piece, strict=True):
@@ -86,6 +86,10 @@ class _Pull:
         self._caller = caller
         self._began_ms = service.clock.passing_ms()
         self.pieces: list[list[ColumnPull]] = []
+        self.results: list[list[Pulled]] = []
+        """Those of each piece in the last run."""
+        self.may_park = True
+        """Whether all queues were at their ends."""
         self._filter: MessageFilter = EVERYTHING
         self._shared = PullRequest(
             request.group,
@@ -124,22 +128,22 @@ class _Pull:
         service = self._service
         return service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
 
-    async def run(self, *, is_first_run: bool) -> list[list[Pulled]]:
-        """Runs the pull once, and returns the results of each piece. Raises the refusal of a check that fails."""
+    async def run(self, *, is_first_run: bool) -> None:
+        """Runs the pull once. Raises the refusal of a check that fails."""
         request = self._request
         rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
         bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
         read: ColumnRead | None = None
-        results: list[list[Pulled]] = []
-        for piece in self.pieces:
-            if results:
+        for number, piece in enumerate(self.pieces):
+            if number:
                 await self._service.slices.pause()
             verdicts = await self._begin(piece, is_first_run=is_first_run)
             if read is None and any(verdicts):  # without verdicts the filter is not known, and nothing is read
                 read = ColumnRead(self._service.state, self._filter, rows_max, bytes_max)
             unread = read or ColumnRead(self._service.state, EVERYTHING, rows_max, bytes_max)
-            results.append(unread.pull(piece, verdicts))
-        return results
+            results = unread.pull(piece, verdicts)
+            self.may_park = self.may_park and may_park(results)
+            self.results[number : number + 1] = [results]
 
     def _make_command(
         self, piece: list[ColumnPull], *, is_first_run: bool
