@@ -79,7 +79,7 @@ class RemotingConnection(asyncio.Protocol):
         self._is_held_up = False
         self._has_unfinished = False
         self._has_turn = False
-        self._small_reads = SmallReads(self._read_or_not)
+        self._small_reads = SmallReads()
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._ending: set[asyncio.Task[Any]] = set()
@@ -133,7 +133,7 @@ class RemotingConnection(asyncio.Protocol):
         held_bytes = len(self._received)
         if held_bytes >= self._looks_from_bytes and not self._has_turn:
             self._handle_received()
-        self._small_reads.note(len(data), has_completed=len(self._received) < held_bytes)
+        self._small_reads.note(len(data), self._read_or_not, has_completed=len(self._received) < held_bytes)
 
     def _take_turn(self) -> None:
         self._has_turn = False

@@ -17,24 +17,28 @@ REST_S = 0.5
 
 
 class SmallReads:
-    """Counts the small reads of a connection. ``read_or_not`` is called when ``is_resting`` has changed."""
+    """Counts the small reads of a connection. Keeps no reference to it, so that both are freed without a search."""
 
-    def __init__(self, read_or_not: Callable[[], None]) -> None:
+    __slots__ = ("_count", "is_resting")
+
+    def __init__(self) -> None:
         self.is_resting = False
-        self._read_or_not = read_or_not
         self._count = 0
 
-    def note(self, byte_count: int, *, has_completed: bool) -> None:
-        """Notes a read of so many bytes, and whether it has completed a frame."""
+    def note(self, byte_count: int, read_or_not: Callable[[], None], *, has_completed: bool) -> None:
+        """Notes a read of so many bytes, and whether it has completed a frame.
+
+        Calls ``read_or_not`` when ``is_resting`` has changed, now and later.
+        """
         if has_completed or byte_count >= SMALL_BYTES:
             self._count = 0
             return
         self._count += 1
         if self._count > SMALL_READS_MAX and not self.is_resting:
             self.is_resting = True
-            asyncio.get_running_loop().call_later(REST_S, self._end)
-            self._read_or_not()
+            asyncio.get_running_loop().call_later(REST_S, self._end, read_or_not)
+            read_or_not()
 
-    def _end(self) -> None:
+    def _end(self, read_or_not: Callable[[], None]) -> None:
         self.is_resting = False
-        self._read_or_not()
+        read_or_not()
