@@ -30,7 +30,7 @@ from soak.servers import COPIED_QUEUES, GROUP, Copied, Repair, Work, copy_topics
 
 NAME_SERVERS = 2
 QUEUES_MAX = 12
-REGISTERED_WITHIN_S = 180.0
+REGISTERED_WITHIN_S = 60.0
 COPIED_WITHIN_S = 60.0
 # A name server that was killed knows nothing until the brokers register again. This is the shortest period.
 _PROPERTIES = {"registerNameServerPeriod": "10000"}

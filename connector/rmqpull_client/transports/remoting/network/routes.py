@@ -147,12 +147,13 @@ class Routes:
         expected = self._list_expected(names)
         if expected:
             brokers = sorted({broker for found in expected.values() for broker in found})
-            missing = f"broker {join_names(brokers)} of topic {join_names(sorted(expected))}"
+            missing = f"broker {join_names(brokers)} of topic {join_names(sorted(expected))},"
         elif away:
-            missing = f"broker {join_names(sorted(away))}, which may have topic {join_names(sorted(names))}, and"
+            unknown = sorted(name for name in names if self._cluster.get_known(name) is None)
+            missing = f"broker {join_names(sorted(away))}, which may have topic {join_names(unknown)}, and"
         else:
             return self._listings.describe_none()
-        return f"{missing}, which the name server at {self._endpoints} does not have"
+        return f"{missing} which the name server at {self._endpoints} does not have"
 
     def has_broker(self, topic: str, broker_name: str) -> bool:
         """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""

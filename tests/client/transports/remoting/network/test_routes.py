@@ -244,6 +244,16 @@ def test_a_topic_is_not_unknown_while_a_broker_that_may_have_it_is_away(
         assert until_s <= before.now_s <= until_s + 1, "by the clock of the test; and those that stay away only once"
 
 
+def test_who_is_waited_for_is_named_with_the_unknown_topic(connect: Open, routes: RouteScript) -> None:
+    cluster = Restarted(connect, routes, At(0, A, 0, ORDERS))
+    cluster.find()
+    said = cluster.channel.routes._describe_missing(["copies", "orders"], {A})
+    assert said.startswith("broker broker-a, which may have topic copies, and which the name server at 127.0.0.1:"), (
+        said
+    )
+    assert said.endswith(" does not have"), said
+
+
 def test_a_broker_that_came_back_after_all_is_waited_for_again(connect: Open, routes: RouteScript) -> None:
     cluster = Restarted(connect, routes, At(0, A, 0, ORDERS))
     assert cluster.find() == [A]
@@ -255,8 +265,8 @@ def test_a_broker_that_came_back_after_all_is_waited_for_again(connect: Open, ro
     assert list(cluster.channel.routes.get_routes(["copies"])) == ["copies"]
 
 
-def test_two_threads_wait_for_their_brokers_alone(connect: Open, routes: RouteScript) -> None:
-    """One looks for an unknown topic, and the other one for an expected broker of a known topic, meanwhile."""
+def test_a_look_for_one_topic_keeps_what_another_one_has_found(connect: Open, routes: RouteScript) -> None:
+    """Threads share a channel: one waits for an unknown topic while the other one looks for an expected broker."""
     cluster = Restarted(connect, routes, At(0, A, 0, ORDERS))
     assert cluster.find() == [A]
     cluster.restart(At(0, B, 0, ()), At(40, A, 0, (*ORDERS, "copies")))
