@@ -112,6 +112,20 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "bytes that are read at once from a connection of the remoting protocol, and wait for its turn",
+            "server.remoting.connection:READ_BYTES_MAX",
+            "bytes",
+            "the rest is read afterwards",
+            MEMORY,
+        ),
+        Limit(
+            "time that one request keeps the event loop, while others are served",
+            "server.remoting.turns:LONG_S",
+            "s",
+            "connections with such requests rest for twice as long as they have worked",
+            WAITS,
+        ),
+        Limit(
             "requests to a client of the remoting protocol that it has not answered",
             "server.remoting.connection:ASKED_MAX",
             "",

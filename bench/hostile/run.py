@@ -73,6 +73,7 @@ def _broker(folder: Path, with_tls: bool) -> Iterator[BrokerProcess]:
     broker = BrokerProcess(topics, data_dir=folder / "data", remoting="127.0.0.1:0", arguments=arguments)
     try:
         broker.start()
+        asyncio.run(read_numbers(broker.endpoints))  # makes its group, before an attack uses up all groups
         yield broker
     finally:
         broker.kill()

@@ -15,15 +15,21 @@ LEFT_OUT = ("pandas", "numpy")
 SEARCH_THRESHOLDS = (700, 10, 10)
 """A complete search looks at 11 * 11 * 701 objects at most: some 15 ms."""
 
+SWITCH_S = 0.0005
+
 LOOK_S = 1.0
 """Seconds between two looks at the memory that can be returned."""
-GROWN_BYTES_MIN = 16 << 20
-"""Memory is returned when the process has grown by so much since it was returned last."""
+FREED_BYTES_MIN = 16 << 20
+"""Memory is returned when so much is freed, or the process has grown by so much, since it was returned last."""
 BUSY_S = LOOK_S / 2
 """Processor time between two looks, above which the broker is busy and needs its freed memory again at once."""
 
 _M_ARENA_MAX = -8
 _STATM = "/proc/self/statm"
+_HEAP_FIELDS = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
 _ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 """Arrow reads this environment variable when it is imported."""
 
@@ -76,6 +82,15 @@ def share_one_heap() -> None:
         os.environ.setdefault(_ARROW_POOL, "system")
 
 
+def hand_over_often() -> None:
+    """Lets a thread that waits for the interpreter have it after :data:`SWITCH_S`, and not after Python's 5 ms.
+
+    A send goes from the event loop to the log's thread and back, and those of gRPC take part. While the event loop is
+    busy, each of these steps waits so long.
+    """
+    sys.setswitchinterval(SWITCH_S)
+
+
 def keep_cycle_searches_short() -> None:
     """Makes each search for cycles look only at objects that no complete search has looked at before.
 
@@ -97,44 +112,61 @@ class FreedMemory:
     """Returns freed memory to the system while the broker is not busy.
 
     The C library keeps what lies below a block that is still used.
-    Arguments: what tells the bytes of memory that the process occupies, what returns freed memory, and what
-    tells its processor time in seconds.
+    Arguments: what tells the bytes of memory that the process occupies, and those of its heap that are used; what
+    returns freed memory; and what tells its processor time in seconds.
     """
 
     def __init__(
         self,
         read_resident: Callable[[], int],
+        read_used: Callable[[], int],
         trim: Callable[[], object],
         read_processor_s: Callable[[], float] = time.process_time,
     ) -> None:
         self._read_resident = read_resident
+        self.read_used = read_used
         self._trim = trim
         self._read_processor_s = read_processor_s
         self._resident = read_resident()
+        self._used = read_used()
         self._processor_s = read_processor_s()
 
     def look(self) -> None:
         """Returns memory if there is enough of it. Call it every :data:`LOOK_S`."""
         before_s, self._processor_s = self._processor_s, self._read_processor_s()
-        resident = self._read_resident()
-        if resident >= self._resident + GROWN_BYTES_MIN and self._processor_s - before_s <= BUSY_S:
+        resident, used = self._read_resident(), self.read_used()
+        self._used = max(self._used, used)
+        # What is used and freed between two looks shows only in the growth of the process.
+        has_freed = resident - self._resident >= FREED_BYTES_MIN or self._used - used >= FREED_BYTES_MIN
+        if has_freed and self._processor_s - before_s <= BUSY_S:
             self._trim()
             resident = self._read_resident()
-            self._resident = resident
+            self._resident, self._used = resident, used
         self._resident = min(self._resident, resident)
 
 
 def find_freed_memory() -> FreedMemory | None:
-    """Finds out how this process returns memory; None where the C library or the system has no such call."""
+    """Finds out how this process returns memory; None where the C library or the system has no such calls."""
     import ctypes  # only serve needs it
 
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is None or not os.path.exists(_STATM):
+    class Heap(ctypes.Structure):
+        """``struct mallinfo2``."""
+
+        _fields_ = [(name, ctypes.c_size_t) for name in _HEAP_FIELDS]
+
+    library = ctypes.CDLL(None)
+    trim, tell_heap = getattr(library, "malloc_trim", None), getattr(library, "mallinfo2", None)
+    if trim is None or tell_heap is None or not os.path.exists(_STATM):
         return None
+    tell_heap.restype = Heap
     page_bytes = os.sysconf("SC_PAGE_SIZE")
 
     def read_resident() -> int:
         with open(_STATM, "rb") as file:
             return int(file.read().split()[1]) * page_bytes
 
-    return FreedMemory(read_resident, lambda: trim(0))
+    def read_used() -> int:
+        heap = tell_heap()
+        return int(heap.uordblks + heap.hblkhd)
+
+    return FreedMemory(read_resident, read_used, lambda: trim(0))

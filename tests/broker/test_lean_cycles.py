@@ -16,6 +16,7 @@ import pytest
 from rmqpull_broker.lean import SEARCH_THRESHOLDS, keep_cycle_searches_short
 from rmqpull_broker.server.remoting.acceptor import Acceptor
 from rmqpull_broker.server.remoting.connection import RemotingConnection
+from rmqpull_broker.server.remoting.turns import Turns
 from rmqpull_broker.server.runtime.remoting_calls import Site
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -73,6 +74,7 @@ class _Open:
     dispatcher = None
 
     def __init__(self) -> None:
+        self.turns = Turns()
         self.made: list[weakref.ref[RemotingConnection]] = []
 
     def add(self, connection: RemotingConnection) -> str:
@@ -125,6 +127,45 @@ def test_a_closed_connection_is_freed_without_a_search(with_tls: bool, authority
     connections = asyncio.run(_connect_and_leave(server_tls, client_tls))
     assert [made() for made in connections.made] == [None]
     assert not _list_transports()
+
+
+HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+"""The beginning of a handshake of TLS."""
+
+
+async def _fail_handshakes(server_tls: ssl.SSLContext, first: bytes, *, gives_up: bool) -> int:
+    """Begins handshakes that the client leaves, or that the acceptor gives up. Returns how many transports are left."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    bound.setblocking(False)
+    site = Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
+    accepting = Acceptor(bound, lambda: RemotingConnection(cast("Any", _Open()), site), server_tls)
+    accepting.start()
+    opened = [socket.create_connection(bound.getsockname(), 10) for _ in range(5)]
+    for one in opened:
+        one.sendall(first)
+    await _wait_until(lambda: len(_list_transports()) > 0)
+    if gives_up:
+        accepting.close()
+    for one in opened:
+        one.close()
+    await _wait_until(lambda: not accepting._tasks and not _list_transports())
+    accepting.close()
+    return len(_list_transports())
+
+
+async def _wait_until(happened: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if happened():
+            return
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_failed_handshake_is_freed_without_a_search(gives_up: bool, authority: CertificateAuthority) -> None:
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_tls.load_cert_chain(*authority.issue("localhost"))
+    assert asyncio.run(_fail_handshakes(server_tls, HELLO, gives_up=gives_up)) == 0
 
 
 # --- a whole broker ---------------------------------------------------------------------------------------------------

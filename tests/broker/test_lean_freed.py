@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.lean import BUSY_S, GROWN_BYTES_MIN, FreedMemory, find_freed_memory
+from rmqpull_broker.lean import BUSY_S, FREED_BYTES_MIN, FreedMemory, find_freed_memory
 
 MIB = 1 << 20
 
@@ -14,7 +14,7 @@ class Process:
 
     def __init__(self) -> None:
         self.used, self.free, self.busy_s, self.trims = 80 * MIB, 0, 0.0, 0
-        self.freed = FreedMemory(lambda: self.used + self.free, self._trim, lambda: self.busy_s)
+        self.freed = FreedMemory(lambda: self.used + self.free, lambda: self.used, self._trim, lambda: self.busy_s)
 
     def _trim(self) -> None:
         self.free = 0
@@ -32,7 +32,7 @@ def test_memory_that_was_freed_is_returned_once() -> None:
     process.free = 300 * MIB
     assert process.look() == 1
     assert process.look() == 1
-    process.free = GROWN_BYTES_MIN - 1
+    process.free = FREED_BYTES_MIN - 1
     assert process.look() == 1
     process.free += 1
     assert process.look() == 2
@@ -49,14 +49,28 @@ def test_what_is_used_is_not_taken_for_freed_again_and_again() -> None:
     process = Process()
     process.used += 200 * MIB
     assert [process.look() for _ in range(3)] == [1, 1, 1]
-    process.used -= 200 * MIB
-    assert process.look() == 1
-    process.free = GROWN_BYTES_MIN
-    assert process.look() == 2
+
+
+def test_what_was_used_for_long_is_returned_when_it_is_freed() -> None:
+    process = Process()
+    process.used += 200 * MIB
+    assert [process.look() for _ in range(3)] == [1, 1, 1]
+    process.used, process.free = process.used - 200 * MIB, 200 * MIB
+    assert [process.look() for _ in range(3)] == [2, 2, 2]
+    assert process.free == 0
 
 
 def test_this_process_can_return_memory() -> None:
     freed = find_freed_memory()
     if freed is None:
-        pytest.skip("the C library has no malloc_trim")
+        pytest.skip("the C library has no malloc_trim or no mallinfo2")
     freed.look()
+
+
+def test_this_process_knows_how_much_of_its_heap_is_used() -> None:
+    freed = find_freed_memory()
+    if freed is None:
+        pytest.skip("the C library has no malloc_trim or no mallinfo2")
+    before = freed.read_used()
+    kept = bytearray(64 * MIB)
+    assert freed.read_used() - before >= len(kept)

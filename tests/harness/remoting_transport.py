@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
+from rmqpull_broker.server.remoting.turns import Turns
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
+from rmqpull_broker.server.runtime.slices import Clock
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, encode_command
 
@@ -58,8 +61,9 @@ class Transport(asyncio.Transport):
 class NoConnections:
     """Connections that are not kept; nobody handles their requests."""
 
-    def __init__(self, dispatcher: Dispatcher | None = None) -> None:
+    def __init__(self, dispatcher: Dispatcher | None = None, clock: Clock = time.perf_counter) -> None:
         self.dispatcher = dispatcher
+        self.turns = Turns(clock)
         self.noted = 0
 
     def add(self, connection: RemotingConnection) -> str | None:
@@ -82,5 +86,6 @@ class Recorder:
     def __init__(self) -> None:
         self.opaques: list[int] = []
 
-    def handle(self, call: RemotingCall, respond: Respond) -> None:
+    def handle(self, call: RemotingCall, respond: Respond) -> bool:
         self.opaques.append(call.command.opaque)
+        return False

@@ -37,6 +37,9 @@ class Peer(Protocol):
     def ending_with_connection(self) -> AbstractContextManager[None]:
         """Cancels the current task if the connection is closed within the block, or is closed already."""
 
+    def note_step(self, seconds: float) -> None:
+        """Learns how long a step of one of its requests has kept the event loop."""
+
     def close(self) -> None:
         """Closes the connection after what is already written."""
 

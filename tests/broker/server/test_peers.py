@@ -28,6 +28,9 @@ class Connection:
     async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         raise ConnectionError
 
+    def note_step(self, seconds: float) -> None:
+        raise NotImplementedError
+
     def ending_with_connection(self) -> AbstractContextManager[None]:
         return nullcontext()
 

@@ -23,6 +23,7 @@ from rmqpull_broker.lean import (
     LOOK_S,
     allow_many_connections,
     find_freed_memory,
+    hand_over_often,
     keep_cycle_searches_short,
     share_one_heap,
 )
@@ -95,6 +96,7 @@ def _run(config: BrokerConfig) -> None:
     reuse_memory()
     allow_many_connections()
     keep_cycle_searches_short()
+    hand_over_often()
     # Imported here, so that the error for a wrong flag does not wait for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
     from rmqpull_broker.server.observability.logs import set_up_logs

@@ -10,12 +10,14 @@ import ssl
 from collections.abc import Callable
 
 from rmqpull_broker.core.clients.handshakes import Handshakes
+from rmqpull_broker.server.remoting.transport_cycles import cut_failed_handshake
 
 BACKLOG = 1_024
 HANDSHAKE_S_MAX = 10
 """Seconds until the first byte, and until the end of the handshake of TLS after it."""
 _HANDSHAKE = 0x16
-_TAKEN_AT_ONCE = 100
+_TAKEN_AT_ONCE = 10
+"""In one turn of the event loop. To begin a handshake of TLS takes half a millisecond."""
 _PAUSE_S = 0.1
 
 _logger = logging.getLogger(__name__)
@@ -137,11 +139,14 @@ class Acceptor:
             connected.close()  # perhaps before the task began
 
     async def _open(self, connected: socket.socket, tls: ssl.SSLContext | None) -> None:
+        descriptor = connected.fileno()
         try:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make_protocol, connected, ssl=tls, ssl_handshake_timeout=None if tls is None else HANDSHAKE_S_MAX
             )
-        except (OSError, TimeoutError) as error:
-            _logger.info("a connection was closed before its first request: %s", error)
+        except (OSError, TimeoutError, asyncio.CancelledError) as error:
+            if not isinstance(error, asyncio.CancelledError):
+                _logger.info("a connection was closed before its first request: %s", error)
+            cut_failed_handshake(connected, descriptor, error)
             connected.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +13,9 @@ from typing import Any, Protocol, cast
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.remoting.small_reads import SmallReads
 from rmqpull_broker.server.remoting.transport_cycles import cut_cycles, find_selector_transport
+from rmqpull_broker.server.remoting.turns import LONG_S, Turns
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
-from rmqpull_broker.server.runtime.slices import Clock, Slice
+from rmqpull_broker.server.runtime.slices import SLICE_S, Slice
 from rmqpull_broker.server.wire.addresses import join_address
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import (
@@ -32,10 +32,16 @@ UNSENT_BYTES_PAUSE = 1 << 20
 """Responses that a client has not read, above which the broker reads no more requests from it."""
 UNSENT_BYTES_MAX = 64 << 20
 """Responses and requests of the broker that a client has not read, above which the connection is closed."""
+READ_BYTES_MAX = 1 << 17
+"""What is read from a socket at once. It is kept until the connection has its turn."""
 LOOKED_AT_BYTES = 1 << 10
 """A frame that is not complete is looked at again when it has so many bytes more: one may come byte by byte."""
-ENDED_IN_A_TURN = 500
+ENDED_IN_A_TURN = 100
 """Requests that end in one turn of the event loop when their connection is closed."""
+STEP_S = 0.0001
+"""How long a step of a request's task takes, as long as none was timed."""
+STEP_DECAY = 0.9
+"""How much of the longest step counts after another one. The tasks of one turn must not take longer than a slice."""
 ASKED_MAX = 1_000
 """Requests of the broker that a client has not answered yet."""
 
@@ -46,6 +52,7 @@ class Connections(Protocol):
     """All connections of a broker."""
 
     dispatcher: Dispatcher | None
+    turns: Turns
 
     def add(self, connection: RemotingConnection) -> str | None:
         """Keeps a connection, and returns its channel id; None if its address has too many."""
@@ -66,10 +73,9 @@ class RemotingConnection(asyncio.Protocol):
     What is not a frame closes it, as with Apache's server: after that no frame could be found.
     """
 
-    def __init__(self, connections: Connections, site: Site, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, connections: Connections, site: Site) -> None:
         self._connections = connections
         self._site = site
-        self._clock = clock
         self._received = bytearray()
         self._looks_from_bytes = 0
         self._to_write: list[bytes] = []
@@ -79,6 +85,8 @@ class RemotingConnection(asyncio.Protocol):
         self._is_held_up = False
         self._has_unfinished = False
         self._has_turn = False
+        self.is_heavy = False
+        self._step_s = STEP_S
         self._small_reads = SmallReads()
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
@@ -96,6 +104,7 @@ class RemotingConnection(asyncio.Protocol):
         """Registers the connection, or closes it if its address has too many."""
         self._transport = cast("asyncio.Transport", transport)
         self._of_socket = find_selector_transport(transport)
+        cast("Any", self._of_socket).max_size = READ_BYTES_MAX
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES_PAUSE)
         host, port, *_ = self._transport.get_extra_info("peername") or ("", 0)
         self.remote_address = join_address(host, port)
@@ -131,24 +140,38 @@ class RemotingConnection(asyncio.Protocol):
         self.active_ms = self._connections.passing_ms()
         self._received += data
         held_bytes = len(self._received)
-        if held_bytes >= self._looks_from_bytes and not self._has_turn:
-            self._handle_received()
-        self._small_reads.note(len(data), self._read_or_not, has_completed=len(self._received) < held_bytes)
+        if held_bytes >= self._looks_from_bytes:
+            self._take_turn()
+        if not self._has_turn:
+            self._small_reads.note(len(data), self._read_or_not, has_completed=len(self._received) < held_bytes)
 
     def _take_turn(self) -> None:
-        self._has_turn = False
-        self._handle_received()
-        self._read_or_not()
-
-    def _handle_received(self) -> None:
-        """Handles frames until the slice of this turn is over, or the responses are as large as a client may leave
-        unread. The rest follows in other turns, and until then no more is read."""
-        if self._is_paused or not self.is_open:
+        """Handles what was received now or later. Until that is done, no more is read."""
+        if self._has_turn:
             return
+        self._has_turn = True
+        self._connections.turns.take(self)
+        if self._has_turn:
+            self._read_or_not()
+
+    def handle_received(self, slice_: Slice) -> bool:
+        """Handles frames until a slice is over, or the responses are as large as a client may leave unread.
+
+        Returns whether there is more.
+        """
+        self._has_turn = False  # also after an error
+        self._has_turn = self._handle_slice(slice_)
+        if not self._has_turn:
+            self._read_or_not()
+        return self._has_turn
+
+    def _handle_slice(self, slice_: Slice) -> bool:
+        if self._is_paused or not self.is_open:
+            return False
         self._is_receiving = True
         has_more = False
         try:
-            has_more = self._handle_frames()
+            has_more = self._handle_frames(slice_)
         except WireError as error:
             _logger.info("the connection of %s is closed: %s", self.remote_address, error)
             self._received.clear()
@@ -156,26 +179,24 @@ class RemotingConnection(asyncio.Protocol):
         finally:
             self._is_receiving = False
             self._flush()
-        if has_more and not self._has_turn:
-            self._has_turn = True
-            asyncio.get_running_loop().call_soon(self._take_turn)
-            self._read_or_not()
         held_bytes = 0 if has_more else len(self._received)
         if held_bytes or self._has_unfinished:
             self._has_unfinished = held_bytes > 0
             self._connections.note_unfinished(self, held_bytes)
+        return has_more
 
-    def _handle_frames(self) -> bool:
+    def _handle_frames(self, slice_: Slice) -> bool:
         """Handles frames until one is not complete or not right. Returns whether it stopped before that."""
-        at, end, slice_ = 0, len(self._received), Slice(self._clock)
+        at, end, tasks = 0, len(self._received), 0
         self._looks_from_bytes = 0
         try:
             with memoryview(self._received) as view:
                 while (size := read_frame_bytes(view, at, end)) is not None and at + size <= end:
                     frame = bytes(view[at + PREFIX_BYTES : at + size])
                     at += size
-                    self._accept(decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX))
-                    if self._to_write_bytes > UNSENT_BYTES_PAUSE or slice_.is_over:
+                    tasks += self._accept(decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX))
+                    is_full = self._to_write_bytes > UNSENT_BYTES_PAUSE or tasks * self._step_s >= SLICE_S
+                    if is_full or slice_.is_over:
                         return True
                 if size is not None:
                     self._looks_from_bytes = min(size, end - at + LOOKED_AT_BYTES)
@@ -194,8 +215,8 @@ class RemotingConnection(asyncio.Protocol):
         """Handles what was received before, and reads requests again."""
         self._is_paused = False
         self._read_or_not()
-        if not self._has_turn:
-            self._handle_received()
+        if self._received:
+            self._take_turn()
 
     def hold_up(self, is_held_up: bool) -> None:
         """Reads no more while the unfinished frames of this address and of others hold too much."""
@@ -217,14 +238,15 @@ class RemotingConnection(asyncio.Protocol):
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    def _accept(self, command: RemotingCommand) -> None:
+    def _accept(self, command: RemotingCommand) -> bool:
+        """Handles a command. Returns whether there is a task for it."""
         dispatcher = self._connections.dispatcher
         if not command.is_response and dispatcher is not None:
-            dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
-            return
+            return dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
         asked = self._asked.pop(command.opaque, None)
         if asked is not None and not asked.done():
             asked.set_result(command)
+        return False
 
     def _respond(self, reply: RemotingCommand | bytes) -> None:
         """Writes a command together with the others of this turn of the event loop."""
@@ -266,6 +288,12 @@ class RemotingConnection(asyncio.Protocol):
             raise ConnectionError(f"the connection of {self.remote_address} was closed") from None
         finally:
             self._asked.pop(command.opaque, None)
+
+    def note_step(self, seconds: float) -> None:
+        """Learns how long a step of one of its requests has kept the event loop."""
+        self._step_s = max(seconds, STEP_DECAY * self._step_s)
+        if seconds > LONG_S:
+            self._connections.turns.note_long_work(self, seconds)
 
     @contextmanager
     def ending_with_connection(self) -> Iterator[None]:

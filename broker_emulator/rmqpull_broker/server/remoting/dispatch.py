@@ -17,6 +17,7 @@ from rmqpull_broker.core.shares import Holder, Shares, find_holder
 from rmqpull_broker.server.remoting.bounds import find_body_bytes_max
 from rmqpull_broker.server.remoting.refusals import refuse
 from rmqpull_broker.server.remoting.targets import find_group, find_targets
+from rmqpull_broker.server.remoting.timed_steps import TimedSteps
 from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, LanguageCode, RequestCode, ResponseCode
@@ -71,8 +72,11 @@ class Dispatcher:
         self._have_ended = asyncio.Event()
         self._watches_for_vip = not has_vip
 
-    def handle(self, call: RemotingCall, respond: Respond) -> None:
-        """Handles a request. Calls ``respond`` once, now or later, unless the request gets no response."""
+    def handle(self, call: RemotingCall, respond: Respond) -> bool:
+        """Handles a request. Calls ``respond`` once, now or later, unless the request gets no response.
+
+        Returns whether there is a task, whose first step is due in the next turn of the event loop.
+        """
         began_s = time.perf_counter()
         reply = self._run(call)
         if isinstance(reply, Coroutine):
@@ -81,8 +85,9 @@ class Dispatcher:
             holder = find_holder(call.peer.remote_address)
             self._shares.take(holder)
             task.add_done_callback(partial(self._forget, holder))
-        else:
-            self._end(call, reply, respond, began_s)
+            return True
+        self._end(call, reply, respond, began_s)
+        return False
 
     def _forget(self, holder: Holder, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -165,7 +170,7 @@ class Dispatcher:
         self, call: RemotingCall, work: Coroutine[Any, Any, Reply], respond: Respond, began_s: float
     ) -> None:
         try:
-            reply = await work
+            reply = await TimedSteps(work, call.peer.note_step)
         except asyncio.CancelledError:
             self._count(call, _ENDED, began_s)
             raise

@@ -22,6 +22,7 @@ from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.remoting.left import list_left
 from rmqpull_broker.server.remoting.ports import LOOPBACK, RemotingAddress, bind_ports
 from rmqpull_broker.server.remoting.registry import list_handlers
+from rmqpull_broker.server.remoting.turns import Turns
 from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
 from rmqpull_broker.server.runtime.service import Service
 
@@ -45,6 +46,7 @@ class RemotingListener:
         self._clients = clients
         self._clock = clock
         self.dispatcher: Dispatcher | None = None
+        self.turns = Turns()
         self.sites: Sequence[Site] = ()
         self._has_vip = False
         self.connections: dict[str, RemotingConnection] = {}

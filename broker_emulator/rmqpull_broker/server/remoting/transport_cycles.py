@@ -7,6 +7,7 @@ never freed where the garbage collector looks at each object once (:mod:`rmqpull
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 
@@ -22,3 +23,18 @@ def cut_cycles(transport: asyncio.BaseTransport) -> None:
     for name, value in list(attributes.items()):
         if getattr(value, "__self__", None) is transport:
             del attributes[name]
+
+
+def cut_failed_handshake(connected: socket.socket, descriptor: int, error: BaseException) -> None:
+    """Lets a connection be freed whose handshake of TLS has failed: its protocol never learns of its transport.
+
+    ``descriptor`` is the one that the socket had: it may be closed by now. The error refers to frames that refer to it.
+    """
+    loop = asyncio.get_running_loop()
+    transport = getattr(loop, "_transports", {}).get(descriptor)
+    if transport is not None and getattr(transport.get_extra_info("socket"), "_sock", None) is connected:
+        loop.call_soon(cut_cycles, transport)  # when it has closed, which is due before
+    seen: BaseException | None = error
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__context__

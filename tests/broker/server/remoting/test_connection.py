@@ -154,16 +154,24 @@ def test_only_what_is_no_whole_frame_counts_as_unfinished() -> None:
     connection = RemotingConnection(connections, SITE)
     connection.connection_made(Transport())
     frame, held = request(1), []
-    for data in (frame + frame[:3], frame[3:9], frame[9:]):
-        connection.data_received(data)
-        held.append(connections.held_bytes)
+
+    async def receive_pieces() -> None:
+        for data in (frame + frame[:3], frame[3:9], frame[9:]):
+            connection.data_received(data)
+            held.append(connections.held_bytes)
+
+    asyncio.run(receive_pieces())
     assert held == [3, 9, 0]
 
 
 def test_a_frame_with_a_large_header_is_refused_before_it_is_complete() -> None:
     connection, transport = RemotingConnection(NoConnections(), SITE), Transport()
     connection.connection_made(transport)
-    connection.data_received((1 << 23).to_bytes(4, "big") + (REQUEST_HEADER_BYTES_MAX + 1).to_bytes(4, "big"))
+
+    async def receive_start() -> None:
+        connection.data_received((1 << 23).to_bytes(4, "big") + (REQUEST_HEADER_BYTES_MAX + 1).to_bytes(4, "big"))
+
+    asyncio.run(receive_start())
     assert not connection.is_open
 
 
@@ -173,9 +181,10 @@ class Repeating(Dispatcher):
     def __init__(self) -> None:
         self.handled = 0
 
-    def handle(self, call: RemotingCall, respond: Respond) -> None:
+    def handle(self, call: RemotingCall, respond: Respond) -> bool:
         self.handled += 1
         respond(call.respond(body=bytes(UNSENT_BYTES_PAUSE)))
+        return False
 
 
 def test_requests_of_one_read_wait_while_their_responses_are_not_read(
@@ -201,15 +210,15 @@ def test_requests_of_one_read_wait_while_their_responses_are_not_read(
     assert len(transport.unsent) > 4 * UNSENT_BYTES_PAUSE
 
 
-TICK_S = 2**-10  # without a rest in binary numbers
+TICK_S = 2**-12  # without a rest in binary numbers
 
 
 def count_turns(frames: int) -> list[int]:
     """Sends frames in one read, on a clock that moves whenever somebody looks. Returns how many each turn handles."""
     recorder, transport, handled = Recorder(), Transport(), [0]
     ticks = itertools.count()
-    connections = NoConnections(cast("Dispatcher", recorder))
-    connection = RemotingConnection(connections, SITE, clock=lambda: next(ticks) * TICK_S)
+    connections = NoConnections(cast("Dispatcher", recorder), clock=lambda: next(ticks) * TICK_S)
+    connection = RemotingConnection(connections, SITE)
     connection.connection_made(transport)
 
     async def run() -> None:
@@ -228,9 +237,32 @@ def count_turns(frames: int) -> list[int]:
 
 
 def test_many_frames_of_one_read_are_handled_slice_by_slice() -> None:
-    of_a_slice = math.ceil(SLICE_S / TICK_S)
-    once, twice = count_turns(10 * of_a_slice - 1), count_turns(20 * of_a_slice - 1)
-    assert (once, twice) == ([of_a_slice] * 10, [of_a_slice] * 20)
+    of_a_slice = math.ceil(SLICE_S / TICK_S) - 1  # and a look at the clock before the first
+    once, twice = count_turns(10 * of_a_slice - 2), count_turns(20 * of_a_slice - 2)
+    first = of_a_slice - 1  # one more look
+    assert (once, twice) == ([first, *[of_a_slice] * 9], [first, *[of_a_slice] * 19])
+
+
+class Starting(Recorder):
+    """A dispatcher that makes a task of each request."""
+
+    def handle(self, call: RemotingCall, respond: Respond) -> bool:
+        super().handle(call, respond)
+        return True
+
+
+@pytest.mark.parametrize(("step_s", "tasks"), [(SLICE_S / 4, 4), (SLICE_S * 1.5, 1)])
+def test_a_turn_begins_as_many_tasks_as_a_slice_has_time_for(step_s: float, tasks: int) -> None:
+    recorder = Starting()
+    connection = RemotingConnection(NoConnections(cast("Dispatcher", recorder), clock=lambda: 0.0), SITE)
+    connection.connection_made(Transport())
+    connection.note_step(step_s)
+
+    async def run() -> int:
+        connection.data_received(b"".join(map(request, range(10))))
+        return len(recorder.opaques)
+
+    assert asyncio.run(run()) == tasks
 
 
 def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConnection, Transport]) -> None:
@@ -283,12 +315,16 @@ def test_the_requests_of_a_closed_connection_end_in_several_turns_of_the_event_l
 )
 def test_frames_in_any_pieces_are_handled_up_to_the_first_bad_one(count: int, tail: bytes, cuts: list[int]) -> None:
     recorder, transport = Recorder(), Transport()
-    connection = RemotingConnection(NoConnections(cast("Dispatcher", recorder)), SITE, clock=lambda: 0.0)
+    connection = RemotingConnection(NoConnections(cast("Dispatcher", recorder), clock=lambda: 0.0), SITE)
     connection.connection_made(transport)
     sent = b"".join(request(opaque) for opaque in range(count)) + tail
-    for start, end in pairwise(sorted({0, len(sent), *(min(cut, len(sent)) for cut in cuts)})):
-        if connection.is_open:
-            connection.data_received(sent[start:end])
+
+    async def receive_pieces() -> None:
+        for start, end in pairwise(sorted({0, len(sent), *(min(cut, len(sent)) for cut in cuts)})):
+            if connection.is_open:
+                connection.data_received(sent[start:end])
+
+    asyncio.run(receive_pieces())
     assert recorder.opaques[:count] == [*range(count)]
     assert connection.is_open or tail
     assert tail not in BAD.values() or not connection.is_open

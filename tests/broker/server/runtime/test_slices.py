@@ -10,12 +10,12 @@ import pytest
 
 from rmqpull_broker.server.runtime.slices import SLICE_S, Slices
 
-STEP_S = 2**-10  # without a rest in binary numbers
+STEP_S = 2**-12  # without a rest in binary numbers
 STEPS_OF_A_SLICE = math.ceil(SLICE_S / STEP_S)
 
 
 class Clock:
-    """A clock that moves by a millisecond whenever somebody looks at it."""
+    """A clock that moves by a quarter of a millisecond whenever somebody looks at it."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
