@@ -15,8 +15,14 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 # One process per core, at least two and at most four: each has its own Spark session, which needs about 2 GB.
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
+# Python with PySpark VERSION, which has an environment in the user's cache, or with that of .venv. Of rmqpull it takes what is here.
+VERSION :=
+RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$(PYTHON)") && \
+	JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
+	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
+
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-packages test-docker test-spark fuzz nightly check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,7 +74,6 @@ fuzz: set-up ## try 10,000 generated inputs on each edge (7 minutes on two cores
 # Another release of PySpark has an environment in the user's cache, on Python 3.10 if there is one, with the oldest packages for 4.0 and 4.1.
 # It takes rmqpull from here. tests/harness/spark_kinds.py says what a release cannot do. TESTS: all, main (what breaks first on a release
 # between two tested ones), or first (a dozen tests that break first of all).
-VERSION :=
 TESTS := all
 SPARK_TESTS_all := tests/connector/spark_releases tests/connector/lag tests/integration
 SPARK_TESTS_main := tests/connector/spark_releases $(addprefix tests/integration/,test_triggers.py test_rows.py test_progress.py test_lag.py sink/test_writing.py)
@@ -77,10 +82,10 @@ SPARK_TESTS_first := tests/connector/spark_releases tests/integration/test_trigg
 	tests/integration/sink/test_restored_checkpoints.py::test_a_micro_batch_that_the_broker_has_committed_counts_as_written
 
 test-spark: set-up ## run the tests of source and sink with another PySpark: VERSION=4.1 (4.0, 4.2), TESTS=main, TESTS=first
-	@python=$$(scripts/spark-environment "$(VERSION)") && \
-	$(TEST_ENV) JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
-	PYTHONPATH="$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto" \
-	"$$python" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(SPARK_TESTS_$(TESTS)))
+	@export $(TEST_ENV) && $(RUN_SPARK) -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(SPARK_TESTS_$(TESTS)))
+
+acceptance: set-up ## run the tests of the acceptance cases with PySpark VERSION, or that of .venv, and update docs/acceptance.md (15 minutes)
+	@export $(TEST_ENV) && $(RUN_SPARK) -m scripts.run_acceptance
 
 # Environments with other releases are made in the user's cache, the first time in a minute each.
 PACKAGES ?= oldest
@@ -128,6 +133,10 @@ bench-apache: set-up ## compare rmqpull on a real Apache RocketMQ with Apache's 
 bench-quick: set-up ## run the most important benchmarks with smaller sizes (under 5 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite --quick $(ARGS)
 
+bench-spark: set-up ## compare rmqpull on PySpark 4.0, 4.1 and the newest, beside Spark's Kafka source of each, and update docs/performance.md (25 minutes)
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.spark_releases $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
+
 bench-gate: set-up ## fail if reads have become slower, relative to a bare transfer (about 3 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.gate $(ARGS)
 
@@ -148,14 +157,14 @@ bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache'
 	@"$(PYTHON)" -m bench.grpc_clients $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
-bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it meanwhile, and update docs/hostile.md (under 20 minutes; ARGS="--attacks churn,pulls --seconds 3")
+bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it meanwhile, and update docs/hostile.md (about 25 minutes; ARGS="--attacks churn,pulls --seconds 3")
 	@scripts/set-up maven
 	@"$(PYTHON)" -m bench.hostile $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
-soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache")
-	@$(SPARK_ENV) "$(PYTHON)" -m soak --what source --docs $(ARGS)
-	@$(SPARK_ENV) "$(PYTHON)" -m soak --what sink --docs $(ARGS)
+soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache"; with another PySpark: VERSION=4.1)
+	@$(RUN_SPARK) -m soak --what source --docs $(ARGS)
+	@$(RUN_SPARK) -m soak --what sink --docs $(ARGS)
 
 proto: set-up ## generate the modules from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate

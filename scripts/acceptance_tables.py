@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from scripts.acceptance_results import RELEASES, read_results, tell
 from scripts.doc_tables import ROOT, table, write_or_check
 
 DOCUMENT = ROOT / "docs" / "acceptance.md"
@@ -147,20 +148,29 @@ def proofs() -> dict[int, list[str]]:
 
 
 def acceptance() -> str:
-    """Returns a row for each case."""
-    tests = proofs()
+    """Returns a row for each case, with how its tests have ended on each release of Spark."""
+    tests, results = proofs(), read_results()
     rows = [
         (
             str(case),
             f"{told}. {LIMITED[case]}" if case in LIMITED else f"{told}.",
             "<br>".join(f"`{test}`" for test in tests.get(case, [])),
+            *(tell(tests.get(case, []), results.get(release, {"tests": {}})["tests"]) for release in RELEASES),
         )
         for case, told in CASES.items()
     ]
-    return table(("case", "what is tested", "tests"), rows)
+    return table(("case", "what is tested", "tests", *RELEASES), rows)
 
 
-TABLES = {"acceptance": acceptance}
+def releases() -> str:
+    """Returns which releases of Spark have run the tests."""
+    recorded = read_results()
+    known = [recorded[each] for each in RELEASES if each in recorded]
+    told = [f"PySpark {each['pyspark']} on Python {each['python']}" for each in known]
+    return f"The last columns are those of {', '.join(told)}."
+
+
+TABLES = {"releases": releases, "acceptance": acceptance}
 
 if __name__ == "__main__":
     write_or_check(DOCUMENT, TABLES)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from bench.hostile.figures import markdown as attacks_markdown
 from bench.result_tables import markdown
+from bench.spark_releases import markdown as releases_markdown
 from scripts.doc_tables import ROOT, write_or_check
 
 RESULTS = ROOT / "bench" / "results" / "full.json"
 RESULTS_ON_APACHE = ROOT / "bench" / "results" / "apache.json"
 RESULTS_OVER_GRPC = ROOT / "bench" / "results" / "grpc.json"
 RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
+RESULTS_ON_RELEASES = ROOT / "bench" / "results" / "spark.json"
 RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
 
@@ -49,6 +51,12 @@ def attacks() -> str:
     return attacks_markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
 
 
+def results_on_releases() -> str:
+    """Returns the table of Spark's releases, or says that there is none."""
+    file = RESULTS_ON_RELEASES
+    return releases_markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
+
+
 def _tables(file: Path) -> str:
     return markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
 
@@ -64,6 +72,7 @@ if __name__ == "__main__":
         "results-on-apache": results_on_apache,
         "results-over-remoting": results_over_remoting,
         "results-over-grpc": results_over_grpc,
+        "results-on-releases": results_on_releases,
     }
     write_or_check(ROOT / "docs" / "performance.md", tables)
     write_or_check(ROOT / "docs" / "hostile.md", {"attacks": attacks})

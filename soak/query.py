@@ -71,6 +71,7 @@ class Query:
             "filterType": setting.filter_type,
             "filterExpression": setting.filter_expression,
             "requestTimeoutMs": "60000",
+            "trigger": "availableNow" if setting.available_now else "processingTime",  # for PySpark 4.0 and 4.1
             **dict(setting.options),
         }
         options |= {"topicPattern": "soak-.*"} if setting.by_pattern else {"topic": ",".join(dict(setting.topics))}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -17,6 +18,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from pyspark_rmqpull import drain
 
 FAILURES_MAX = 20
 """In a row, before it gives up."""
@@ -66,21 +69,33 @@ def written(spark: SparkSession, config: dict[str, Any]) -> DataStreamWriter:
     return copy.writeStream.format("rmqpull").options(**config["sink"])
 
 
-def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
-    """Runs the query until AvailableNow is done, or without end. Raises the error that ends it."""
+def run_once(spark: SparkSession, config: dict[str, Any]) -> None:
+    """Runs the query until AvailableNow is done, until everything is read, or without end.
+
+    Raises the error that ends it.
+    """
+    writer = written(spark, config).option("checkpointLocation", config["checkpoint"])
+    if config["drain"]:
+        drain(writer)
+        return
     trigger = (
         {"availableNow": True} if config["availableNow"] else {"processingTime": f"{config['triggerMs']} milliseconds"}
     )
-    query = written(spark, config).option("checkpointLocation", config["checkpoint"]).trigger(**trigger).start()
+    query = writer.trigger(**trigger).start()
     say("running")
-    while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # whole seconds only by its annotation
-        if os.getppid() != parent:
-            os._exit(1)  # the process that would kill it is gone
+    query.awaitTermination()
+
+
+def end_without_parent(parent: int) -> None:
+    """Ends this process when the one that would kill it is gone."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os._exit(1)
 
 
 def main(config: dict[str, Any]) -> None:
     """Reports each failure and starts the query again. With ``drain`` it ends when everything is read."""
-    parent = os.getppid()
+    threading.Thread(target=end_without_parent, args=[os.getppid()], daemon=True).start()
     session = SparkSession.builder.master(config["master"]).appName("soak").config(map=config["settings"])
     # The judge needs the whole log of the sink: which batch wrote which file.
     spark = session.config("spark.sql.streaming.fileSink.log.deletion", "false").getOrCreate()
@@ -88,7 +103,7 @@ def main(config: dict[str, Any]) -> None:
     failures = 0
     while failures < FAILURES_MAX:
         try:
-            run_once(spark, config, parent)
+            run_once(spark, config)
         except (PySparkException, Py4JError) as error:  # the second if a worker dies during load()
             say("failed", why=str(error))
             failures += 1

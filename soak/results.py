@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.results import machine
+from pyspark_rmqpull import __version__
 from soak.apache_server import choose_release
 from soak.plan import RMQPULL_BROKER, SINK, SOURCE
 from soak.rounds import Result
@@ -74,7 +75,7 @@ class Summary(Result):
             "query_failures_by_kills_and_faults": self.failures,
             "minutes": round(self.seconds / 60, 1),
             "findings": self.findings,
-            "code": {"version": version("rmqpull"), "commit": self.commit},
+            "code": {"version": __version__, "commit": self.commit},
             "machine": {**machine(), "pyspark": version("pyspark")},
         }
 

@@ -17,13 +17,15 @@ RELEASE = ".".join(pyspark.__version__.split(".")[:2])
 """The release that runs the tests, such as 4.1."""
 
 NEWER = "4.2 and newer"
-_ONE_BATCH = "it runs AvailableNow as one micro-batch"
+_ONE_BATCH = "refused: a limit needs option trigger, and AvailableNow is one micro-batch"
 _WITHIN_LIMITS = "it tells the source its start, its limit and AvailableNow"
-_SINKS = "asynchronous progress tracking refuses the sink of foreach"
+_UNIONS = "it plans each side of a union again"
+_INSERTS = "its INSERT needs a value for each column of the view"
 LACKS: dict[str, dict[str, str]] = {
     "AvailableNow within limits": {"4.0": _ONE_BATCH, "4.1": _ONE_BATCH},
     "AvailableNow as one micro-batch": {NEWER: _WITHIN_LIMITS},
-    "foreach with asynchronous progress": {"4.0": _SINKS, "4.1": _SINKS},
+    "a union that is planned once": {"4.0": _UNIONS},
+    "INSERT without all columns": {"4.0": _INSERTS},
 }
 """Why a release cannot do it, by what a test needs."""
 

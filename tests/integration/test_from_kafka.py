@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from rmqpull_broker.core.model import Message
 from tests.harness.servers import StartServer
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import await_end
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 GUIDE = Path(__file__).parents[2] / "docs" / "from-kafka.md"
 
 
+@needs_spark("AvailableNow within limits")
 def test_the_query_that_came_from_kafka(spark: SparkSession, start_server: StartServer, tmp_path: Path) -> None:
     (shown,) = [
         block for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL) if "rmqpull" in block

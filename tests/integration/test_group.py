@@ -18,7 +18,7 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
 from tests.harness.server_kinds import REQUESTS, needs
 from tests.harness.servers import ManagedServer, StartServer
-from tests.harness.spark_kinds import for_this_spark
+from tests.harness.spark_kinds import for_this_spark, needs_spark
 from tests.harness.spark_queries import Queries, Topic, await_end
 from tests.harness.waiting import WAIT_S
 
@@ -71,6 +71,7 @@ def test_a_failed_batch_sets_no_consumer_offsets_until_it_succeeds(
 
 
 @needs("faults")
+@needs_spark("AvailableNow within limits")
 def test_a_refused_offset_update_is_retried_and_complete_at_the_end(
     queries: Queries, spark: SparkSession, orders: ManagedServer, kind: str
 ) -> None:
@@ -170,7 +171,7 @@ def test_a_reset_lasts_until_the_next_pull_has_received_it(
 ) -> None:
     """Until then the broker accepts updates and ignores them (rules 3.5.1, row 6)."""
     orders.send("orders", *numbered(0, 6))
-    stream = reading(spark, orders)
+    stream = reading(spark, orders, idleWaitMs="0")  # a pull that waits would receive the reset
     queries.run(stream)
     reset_to_the_begin(orders)
     assert queries.run(stream).rows == []

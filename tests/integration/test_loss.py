@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
+from pyspark_rmqpull.spark_releases.progress import parse_offset
 from rmqpull_broker.core.model import MessageQueue
 from tests.harness.servers import ManagedServer, StartServer
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import WAIT_S, Queries, Topic
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
@@ -64,8 +65,8 @@ def test_between_runs(queries: Queries, aging: ManagedServer, kind: str) -> None
     assert again.bodies == numbers(6, 12)
     assert aging.consumer_offsets("billing", "orders")[ORDERS] >= 9
     last = [progress for progress in again.query.recentProgress if progress["numInputRows"]][-1]
-    reported = json.loads(json.dumps(last["sources"][0]["latestOffset"]))
-    lost = (json.loads(reported) if isinstance(reported, str) else reported).get("rowsLost")
+    reported = parse_offset(last["sources"][0]["latestOffset"])
+    lost = reported.get("latestOffset", reported).get("rowsLost")  # within the end on PySpark 4.0 and 4.1
     assert lost == ({"orders": {"broker-a": {"0": 2}}} if kind == "columns" else None)
 
 
@@ -182,6 +183,7 @@ def cut_between_batches(server: ManagedServer) -> None:
     send(server, 0, 5)
 
 
+@needs_spark("AvailableNow within limits")
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

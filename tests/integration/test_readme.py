@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from rmqpull_broker.cli import main
 from tests.harness.broker_processes import StartBroker
+from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import await_end, process_all
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,13 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     written = spark.read.format("rmqpull").options(endpoints=broker.endpoints, topic="departures").load()
     assert sorted(row["tags"] for row in written.collect()) == ["AA", "UA"]
     spark.catalog.dropTempView("departures")
+
+
+@needs_spark("INSERT without all columns")
+def test_a_row_is_inserted_as_shown(spark: SparkSession, start_broker: StartBroker) -> None:
+    broker = start_broker({"departures": 4}, extensions="columns,admin,stages")
     (insert,) = INSERTS
     for statement in insert.replace("127.0.0.1:8081", broker.endpoints).split(";"):
         spark.sql(statement)
     assert spark.sql("SELECT body FROM departures WHERE tags IS NULL").collect() == [(b"UA1545",)]
+    spark.catalog.dropTempView("departures")

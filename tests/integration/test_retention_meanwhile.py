@@ -51,7 +51,7 @@ def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: Ru
     stream = (
         queries.session.readStream.format("rmqpull")
         .options(endpoints=forgetful.endpoints, topic="orders", startingOffsets="earliest", consumerGroup="g")
-        .options(failOnDataLoss="false", maxOffsetsPerTrigger=str(PER_ROUND // 2))
+        .options(failOnDataLoss="false", maxOffsetsPerTrigger=str(PER_ROUND // 2), trigger="processingTime")
         .options(idleWaitMs="0")  # else the broker would park the pull until its clock moves
         .load()
     )

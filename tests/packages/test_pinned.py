@@ -29,8 +29,8 @@ PINS = (
     "pyspark==4.1.*",
 )
 """Pins of Databricks' image for client 5 (its list is linked in docs/platforms.md), and the Spark that goes with it."""
-IMPORTED = ("rmqpull_client", "rmqpull_proto", "rmqpull_broker", "rmqpull_broker.server.app")
-PROGRAMS = ("client_copy.py",)
+IMPORTED = ("rmqpull_client", "rmqpull_proto", "pyspark_rmqpull", "rmqpull_broker", "rmqpull_broker.server.app")
+PROGRAMS = ("client_copy.py", "spark_copy.py")
 """Programs in the folder beside this file, which each copy messages. All get the same arguments."""
 COPIED = "['one a', 'three None', 'two b']\n"
 TOPIC = "orders"
@@ -65,9 +65,9 @@ def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def copy(python: Path, program: str, servers: str) -> tuple[int, str, str]:
+def assert_copies(python: Path, program: str, servers: str) -> None:
     done = run(python, str(Path(__file__).parent / "programs" / program), servers, TOPIC)
-    return done.returncode, done.stdout, done.stderr
+    assert (done.returncode, done.stdout) == (0, COPIED), done.stderr
 
 
 def test_an_install_changes_no_package(installed: Installed) -> None:
@@ -85,14 +85,14 @@ def test_it_imports_without_a_warning(installed: Installed) -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_it_writes_and_reads_on_the_emulator(installed: Installed, start_broker: StartBroker, program: str) -> None:
     broker = start_broker({TOPIC: 2})
-    assert copy(installed.python, program, broker.endpoints) == (0, COPIED, "")
+    assert_copies(installed.python, program, broker.endpoints)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_it_writes_and_reads_on_a_real_cluster(installed: Installed, start_apache: StartApache, program: str) -> None:
     cluster = start_apache(make_cluster)
     cluster.administration.create_topic(TOPIC, 2)
-    assert copy(installed.python, program, f"nameServers={cluster.addresses}") == (0, COPIED, "")
+    assert_copies(installed.python, program, f"nameServers={cluster.addresses}")
 
 
 def test_its_own_broker_serves(installed: Installed) -> None:

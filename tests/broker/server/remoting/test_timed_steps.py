@@ -64,7 +64,7 @@ def test_a_cancelled_task_cancels_the_coroutine() -> None:
 
     async def work() -> None:
         try:
-            await asyncio.Event().wait()
+            await asyncio.sleep(60)
         except asyncio.CancelledError:
             seen.append("cancelled")
             raise
