@@ -164,11 +164,12 @@ class FailedAttempts:
 
     def add(self, address: str, error: grpc.RpcError) -> None:
         """Records a failed attempt. A deadline that has passed does not replace a more telling text."""
-        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED or address not in self._texts:
+        is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        if not is_late or address not in self._texts:
             self._texts[address] = error.details() or error.code().name
         if not self._has_answered(address) and any(words in (error.details() or "") for words in _CLOSED_TEXTS):
             self._closings[address] += 1
-        else:
+        elif not is_late:  # gRPC may wait to connect again for longer than a try: that tells nothing of the server
             del self._closings[address]
 
     @property

@@ -14,13 +14,19 @@ from rmqpull_client.errors import (
     BrokerFailed,
     FilterRefused,
     GroupNotFound,
+    HandshakeFailed,
     OffsetNotFound,
     QueueNotFound,
     RequestRefused,
     TopicNotFound,
     TransactionTaken,
 )
-from rmqpull_client.transports.grpc.failures import make_call_refusal, make_unserved_error, refuse_status
+from rmqpull_client.transports.grpc.failures import (
+    FailedAttempts,
+    make_call_refusal,
+    make_unserved_error,
+    refuse_status,
+)
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES, Method
 
@@ -109,3 +115,32 @@ def test_the_error_of_a_grpc_status_advises_what_to_do(code: grpc.StatusCode, ad
 def test_the_error_says_what_the_server_lacks(method: Method, lack: str) -> None:
     assert f"does not serve {method.name}. " in str(make_unserved_error("127.0.0.1:8081", method))
     assert f"Otherwise {lack}" in str(make_unserved_error("127.0.0.1:8081", method))
+
+
+# --- servers that close each connection -------------------------------------------------------------------------------
+
+SERVER = "127.0.0.1:1"
+CLOSED = (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: Socket closed")
+ABSENT = (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: Connection refused")
+LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+
+@pytest.mark.parametrize(
+    ("attempts", "is_refused"),
+    [
+        ([CLOSED] * 4, True),
+        ([CLOSED] * 3, False),
+        # gRPC may wait for longer than a try before it connects again.
+        ([CLOSED, LATE, CLOSED, LATE, CLOSED, LATE, CLOSED], True),
+        ([CLOSED, CLOSED, CLOSED, ABSENT, CLOSED], False),
+        ([LATE] * 8, False),
+    ],
+)
+def test_a_server_that_closes_four_connections_in_a_row_is_not_tried_again(
+    attempts: list[tuple[grpc.StatusCode, str]], is_refused: bool
+) -> None:
+    failed = FailedAttempts(Connection(SERVER), ROUTE, answered=())
+    for code, details in attempts:
+        error = SimpleNamespace(code=lambda code=code: code, details=lambda details=details: details)
+        failed.add(SERVER, cast("grpc.RpcError", error))
+    assert isinstance(failed.make_error(), HandshakeFailed) == is_refused
