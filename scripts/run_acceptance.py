@@ -19,6 +19,7 @@ from scripts.doc_tables import ROOT, with_tables
 def run_tests(tests: Iterable[str], report: Path) -> None:
     """Runs tests, whose names are relative to the folder of all tests, and writes a report in JUnit's format."""
     options = ["--numprocesses", "2", "--dist", "loadfile", "--no-loadscope-reorder", f"--junitxml={report}"]
+    options += ["-m", "not apache and not large"]  # also those of the nightly runs
     command = [sys.executable, "-m", "pytest", *options, *(f"tests/{test}" for test in tests)]
     subprocess.run(command, cwd=ROOT, check=False)  # the report says what has failed
 

@@ -55,6 +55,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    environment.pop("SPARK_HOME", None)  # that of the tests is of another release
     return subprocess.run(
         [python, *arguments],
         env=environment,
