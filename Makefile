@@ -84,7 +84,7 @@ SPARK_TESTS_first := tests/connector/spark_releases tests/integration/test_trigg
 test-spark: set-up ## run the tests of source and sink with another PySpark: VERSION=4.1 (4.0, 4.2), TESTS=main, TESTS=first
 	@export $(TEST_ENV) && $(RUN_SPARK) -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(SPARK_TESTS_$(TESTS)))
 
-acceptance: set-up ## run the tests of the acceptance cases with PySpark VERSION, or that of .venv, and update docs/acceptance.md (15 minutes)
+acceptance: set-up ## run the tests of the acceptance cases with PySpark VERSION, or that of .venv, and update docs/acceptance.md
 	@export $(TEST_ENV) && $(RUN_SPARK) -m scripts.run_acceptance
 
 # Environments with other releases are made in the user's cache, the first time in a minute each.

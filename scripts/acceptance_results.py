@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 
 import pyspark
 
+from bench.spark_releases import RELEASES as RELEASES
 from scripts.doc_tables import ROOT
 
 RESULTS = ROOT / "docs" / "acceptance.json"
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
-RELEASES = ("4.0", "4.1", "4.3")
 LEFT_OUT = "not on PySpark "
 """How the reason begins for which a release cannot run a test, see tests/harness/spark_kinds.py."""
 

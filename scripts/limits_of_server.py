@@ -112,7 +112,7 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "bytes that are read at once from a connection of the remoting protocol, and wait for its turn",
+            "bytes that are read at once from a connection of the remoting protocol without TLS, and wait for its turn",
             "server.remoting.connection:READ_BYTES_MAX",
             "bytes",
             "the rest is read afterwards",

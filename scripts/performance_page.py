@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from bench.hostile.figures import markdown as attacks_markdown
 from bench.result_tables import markdown
@@ -47,18 +48,20 @@ def results_over_grpc() -> str:
 
 def attacks() -> str:
     """Returns the table of the attacks, or says that there is none."""
-    file = RESULTS_OF_ATTACKS
-    return attacks_markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
+    return attacks_markdown(_read(RESULTS_OF_ATTACKS))
 
 
 def results_on_releases() -> str:
     """Returns the table of Spark's releases, or says that there is none."""
-    file = RESULTS_ON_RELEASES
-    return releases_markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
+    return releases_markdown(_read(RESULTS_ON_RELEASES))
 
 
 def _tables(file: Path) -> str:
-    return markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
+    return markdown(_read(file))
+
+
+def _read(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
 def chart() -> str:

@@ -16,6 +16,7 @@ SEARCH_THRESHOLDS = (700, 10, 10)
 """A complete search looks at 11 * 11 * 701 objects at most: some 15 ms."""
 
 SWITCH_S = 0.0005
+"""Seconds after which a busy thread hands the interpreter over to one that waits for it."""
 
 LOOK_S = 1.0
 """Seconds between two looks at the memory that can be returned."""

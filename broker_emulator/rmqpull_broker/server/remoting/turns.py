@@ -32,8 +32,8 @@ class Turns:
 
     In one turn of the loop, connections that have just received something share a slice, and so do those that need more
     time. So a request waits for two slices of other connections, and not for one of each. A single request may take
-    longer than a slice: then heavy connections rest twice as long as they have worked, all together, so that a request
-    of another one seldom meets two of theirs.
+    longer than a slice: then heavy connections rest, all together, twice as long as that request has worked, so that a
+    request of another one seldom meets two of theirs.
     """
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
@@ -43,6 +43,8 @@ class Turns:
         self._unfinished: deque[Turning] = deque()
         self._is_due = False
         self._rest_ends_s = 0.0
+        # Who was served last and when, by id: a reference would keep a closed connection. Another may get its id, which
+        # costs one rest too many or too few.
         self._light: tuple[int, float] = (0, -ALONE_S)
         self._light_before_s = -ALONE_S
 
@@ -92,7 +94,7 @@ class Turns:
         now_s = self._clock()
         last, last_s = self._light
         if now_s - (last_s if last != id(connection) else self._light_before_s) < ALONE_S:
-            self._rest_ends_s = now_s + RESTS * seconds
+            self._rest_ends_s = max(self._rest_ends_s, now_s + RESTS * seconds)
 
     def _share(self, waiting: deque[Turning], slice_: Slice) -> None:
         """Runs what waits until the slice is over, and one in any case."""
