@@ -26,7 +26,6 @@ from bench.apache import VERSION as ROCKETMQ_VERSION
 from bench.apache_reading import apache_reads
 from bench.apache_writing import apache_writes
 from bench.artifacts import KAFKA_VERSION
-from bench.chart import draw
 from bench.cold_and_memory import cold, memory
 from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
 from bench.costs import Costs
@@ -167,6 +166,8 @@ def main(
     if is_whole:
         file.rename(RESULTS / f"{suite.name}.json")
         if suite is ON_OURS:
+            from bench.chart import draw  # other works need no matplotlib
+
             draw(comparisons_of(kept), CHART)
     sys.exit(1 if any(comparison.failed for comparison in found.comparisons) else 0)
 
