@@ -13,11 +13,11 @@ from typing import Any
 import grpc
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from bench.ready_batches import row_batch, rows_of_a_batch
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from pyspark_rmqpull.spark_releases.release import SupportsTriggerAvailableNow
 from rmqpull_proto import rpc
 from rmqpull_proto.columns import PULL_SCHEMA, write_stream
 from rmqpull_proto.columns_response import ReceivedColumns
@@ -106,7 +106,8 @@ class _StreamReader(_Ready, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def prepareForTriggerAvailableNow(self) -> None:
         """Does nothing, since there is only one batch."""
 
-    def latestOffset(self, start: Any, limit: Any) -> dict[str, int]:
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
+        # PySpark 4.0 and 4.1 pass neither.
         return {"rows": self._rows}
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
