@@ -133,7 +133,7 @@ bench-apache: set-up ## compare rmqpull on a real Apache RocketMQ with Apache's 
 bench-quick: set-up ## run the most important benchmarks with smaller sizes (under 5 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite --quick $(ARGS)
 
-bench-spark: set-up ## compare rmqpull on PySpark 4.0, 4.1 and the newest, beside Spark's Kafka source of each, and update docs/performance.md (25 minutes)
+bench-spark: set-up ## compare rmqpull on PySpark 4.0, 4.1 and the newest, beside Spark's Kafka source, and update docs/performance.md
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.spark_releases $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
