@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.comparison import reason_of
 from bench.hostile.attack import ATTACKED, QUEUES, Attack, Target
 from bench.hostile.attacker import BEGUN
-from bench.hostile.figures import Measured, percentile
+from bench.hostile.figures import GROWN_MB_MAX, Measured, percentile
 from bench.hostile.half_core import half_core
 from bench.hostile.healthy import HEALTHY, KEPT, WARM, keeping, read_numbers
 from bench.java_load import JavaLoad
@@ -29,7 +29,7 @@ BODY_BYTES = 100
 PAUSE_MS = 5
 BEGINS_S_MAX = 10.0
 """An attack whose preparation takes longer is measured all the same."""
-SETTLED_S_MAX = 4.0
+SETTLED_S_MAX = 12.0
 KILLED_AFTER_S = 1.5
 _LOOK_S = 0.2
 _HEALTHY_QUEUES = 4
@@ -117,8 +117,8 @@ def _send_for(course: Course, broker: BrokerProcess, topic: str, seconds: float)
 def _measure_beside(attack: Attack, course: Course, broker: BrokerProcess, measured: Measured) -> Measured:
     _send_for(course, broker, WARM, WARM_S)
     process = Process(broker.pid)
-    measured = replace(measured, before_mb=process.resident_mb())
     with _attacking(attack, broker, course.folder) as attacker:
+        measured = replace(measured, before_mb=process.resident_mb())
         begun, broker_s, attacker_s = time.monotonic(), process.cpu_s(), Process(attacker.pid).cpu_s()
         took_ms = _send_for(course, broker, HEALTHY, course.seconds)
         if not attacker.is_running:
@@ -134,14 +134,17 @@ def _measure_beside(attack: Attack, course: Course, broker: BrokerProcess, measu
             attacker_cores=(Process(attacker.pid).cpu_s() - attacker_s) / took_s,
             broker_cores=(process.cpu_s() - broker_s) / took_s,
         )
-    return replace(measured, after_mb=_settle(process))
+    return replace(measured, after_mb=_settle(process, measured.before_mb + GROWN_MB_MAX))
 
 
-def _settle(process: Process) -> float:
-    """Returns the smallest resident set within some seconds: connections of a dead process end one by one."""
+def _settle(process: Process, enough_mb: float) -> float:
+    """Returns the smallest resident set within some seconds, or the first one that is small enough.
+
+    What a dead process has sent is still handled, and its connections end one by one.
+    """
     smallest = process.resident_mb()
     deadline = time.monotonic() + SETTLED_S_MAX
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and smallest > enough_mb:
         time.sleep(_LOOK_S)
         smallest = min(smallest, process.resident_mb())
     return smallest

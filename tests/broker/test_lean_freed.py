@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rmqpull_broker.lean import BUSY_S, FREED_BYTES_MIN, FreedMemory, find_freed_memory
@@ -67,10 +69,16 @@ def test_this_process_can_return_memory() -> None:
     freed.look()
 
 
-def test_this_process_knows_how_much_of_its_heap_is_used() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: bytearray(64 * MIB), lambda: [object() for _ in range(1_000_000)]],
+    ids=["a large one", "small ones"],
+)
+def test_this_process_knows_how_much_memory_its_objects_use(make: Callable[[], object]) -> None:
     freed = find_freed_memory()
     if freed is None:
         pytest.skip("the C library has no malloc_trim or no mallinfo2")
     before = freed.read_used()
-    kept = bytearray(64 * MIB)
-    assert freed.read_used() - before >= len(kept) / 2  # other threads may free something meanwhile
+    kept = make()
+    assert freed.read_used() - before >= FREED_BYTES_MIN  # other threads may free something meanwhile
+    del kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 
 from rmqpull_broker.server.remoting.connection import RemotingConnection
@@ -22,16 +23,17 @@ def request(opaque: int, flag: int = 0, serialization: Serialization = Serializa
 
 
 class Transport(asyncio.Transport):
-    """A transport whose client reads nothing."""
+    """A transport whose client reads nothing. ``bound`` is the broker's end of a real connection, if one is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, bound: socket.socket | None = None) -> None:
         super().__init__()
+        self._bound = bound
         self.unsent = bytearray()
         self.is_paused = False
         self.is_aborted = False
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", 4711) if name == "peername" else default
+        return {"peername": ("127.0.0.1", 4711), "socket": self._bound}.get(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high = high

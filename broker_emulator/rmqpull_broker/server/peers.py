@@ -40,6 +40,9 @@ class Peer(Protocol):
     def note_step(self, seconds: float) -> None:
         """Learns how long a step of one of its requests has kept the event loop."""
 
+    def note_end(self) -> None:
+        """Learns that the task of one of its requests has ended."""
+
     def close(self) -> None:
         """Closes the connection after what is already written."""
 

@@ -31,6 +31,9 @@ class Connection:
     def note_step(self, seconds: float) -> None:
         raise NotImplementedError
 
+    def note_end(self) -> None:
+        raise NotImplementedError
+
     def ending_with_connection(self) -> AbstractContextManager[None]:
         return nullcontext()
 

@@ -5,6 +5,7 @@ It takes two steps: the commit log keeps groups and retry topics, but not who is
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -60,7 +61,7 @@ class Heartbeats:
     def __init__(self, consumers: ConsumerRegistry, producers: ProducerRegistry) -> None:
         self._consumers = consumers
         self._producers = producers
-        self._fingerprints: dict[str, int] = {}
+        self._fingerprints = OrderedDict[str, int]()
 
     def take(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], now_ms: int) -> HeartbeatAnswer:
         """Registers the client in ``groups``, which :func:`draft_groups` returned, and in its producer groups.
@@ -92,5 +93,5 @@ class Heartbeats:
             is_changed |= self._fingerprints.get(consumer.group, heartbeat.fingerprint) != heartbeat.fingerprint
             self._fingerprints[consumer.group] = heartbeat.fingerprint
             if len(self._fingerprints) > FINGERPRINTS_MAX:
-                del self._fingerprints[next(iter(self._fingerprints))]
+                self._fingerprints.popitem(last=False)
         return is_changed

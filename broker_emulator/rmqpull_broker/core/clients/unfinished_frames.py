@@ -87,6 +87,8 @@ class UnfinishedFrames(Generic[K]):
         del of_address.keys[key]
         if not of_address.keys:
             del self._addresses[frame.address]
+        if not self._addresses:
+            self._by_bytes.clear()
         return self._decide(key)
 
     def list_late(self, now_ms: int) -> list[K]:

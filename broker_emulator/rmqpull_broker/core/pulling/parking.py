@@ -186,8 +186,8 @@ class ParkedPulls:
         self._further.pop(ticket, None)
         del self._pulls[ticket]
         self._drop(ticket, pull, pull.queues)
-        # Removed pulls leave the heap when they reach its top, or when they are most of it.
-        if len(self._deadlines) > 2 * len(self._pulls) + 64:
+        # Removed pulls leave the heap when they reach its top, when they are most of it, or when there is no other.
+        if len(self._deadlines) > 2 * len(self._pulls) + 64 or not self._pulls:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._pulls]
             heapq.heapify(self._deadlines)
         return False

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
+from rmqpull_broker.server.remoting.begun_work import BegunWork
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
+from rmqpull_broker.server.remoting.left import Leaving, find_leaving
 from rmqpull_broker.server.remoting.small_reads import SmallReads
 from rmqpull_broker.server.remoting.transport_cycles import cut_cycles, find_selector_transport
 from rmqpull_broker.server.remoting.turns import LONG_S, Turns
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
-from rmqpull_broker.server.runtime.slices import SLICE_S, Slice
+from rmqpull_broker.server.runtime.slices import Slice
 from rmqpull_broker.server.wire.addresses import join_address
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import (
@@ -38,10 +40,6 @@ LOOKED_AT_BYTES = 1 << 10
 """A frame that is not complete is looked at again when it has so many bytes more: one may come byte by byte."""
 ENDED_IN_A_TURN = 100
 """Requests that end in one turn of the event loop when their connection is closed."""
-STEP_S = 0.0001
-"""How long a step of a request's task takes, as long as none was timed."""
-STEP_DECAY = 0.9
-"""How much of the longest step counts after another one. The tasks of one turn must not take longer than a slice."""
 ASKED_MAX = 1_000
 """Requests of the broker that a client has not answered yet."""
 
@@ -85,8 +83,11 @@ class RemotingConnection(asyncio.Protocol):
         self._is_held_up = False
         self._has_unfinished = False
         self._has_turn = False
+        self._has_waited = False
+        self._sends_no_more = False
         self.is_heavy = False
-        self._step_s = STEP_S
+        self._begun = BegunWork()
+        self._waits_for_ends = False
         self._small_reads = SmallReads()
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
@@ -142,16 +143,17 @@ class RemotingConnection(asyncio.Protocol):
         held_bytes = len(self._received)
         if held_bytes >= self._looks_from_bytes:
             self._take_turn()
-        if not self._has_turn:
+        if not self._has_turn and not self._waits_for_ends:
             self._small_reads.note(len(data), self._read_or_not, has_completed=len(self._received) < held_bytes)
 
     def _take_turn(self) -> None:
         """Handles what was received now or later. Until that is done, no more is read."""
-        if self._has_turn:
+        if self._has_turn or self._waits_for_ends:
             return
         self._has_turn = True
         self._connections.turns.take(self)
         if self._has_turn:
+            self._has_waited = True
             self._read_or_not()
 
     def handle_received(self, slice_: Slice) -> bool:
@@ -160,10 +162,22 @@ class RemotingConnection(asyncio.Protocol):
         Returns whether there is more.
         """
         self._has_turn = False  # also after an error
-        self._has_turn = self._handle_slice(slice_)
+        if self._has_waited:
+            self._look_for_client()
+        has_more = self._handle_slice(slice_)
+        self._waits_for_ends = has_more and self._has_begun_enough
+        self._has_turn = has_more and not self._waits_for_ends
+        self._has_waited = has_more
         if not self._has_turn:
             self._read_or_not()
         return self._has_turn
+
+    def _look_for_client(self) -> None:
+        """Learns whether the client has left: nothing was read meanwhile, which would have shown it."""
+        leaving = find_leaving(self)
+        self._sends_no_more = leaving is not Leaving.NOTHING
+        if leaving is Leaving.ALL:
+            self.abort("its client has left before its requests had their turn")
 
     def _handle_slice(self, slice_: Slice) -> bool:
         if self._is_paused or not self.is_open:
@@ -187,16 +201,17 @@ class RemotingConnection(asyncio.Protocol):
 
     def _handle_frames(self, slice_: Slice) -> bool:
         """Handles frames until one is not complete or not right. Returns whether it stopped before that."""
-        at, end, tasks = 0, len(self._received), 0
+        at, end = 0, len(self._received)
         self._looks_from_bytes = 0
         try:
             with memoryview(self._received) as view:
                 while (size := read_frame_bytes(view, at, end)) is not None and at + size <= end:
                     frame = bytes(view[at + PREFIX_BYTES : at + size])
                     at += size
-                    tasks += self._accept(decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX))
-                    is_full = self._to_write_bytes > UNSENT_BYTES_PAUSE or tasks * self._step_s >= SLICE_S
-                    if is_full or slice_.is_over:
+                    if self._accept(decode_command(frame, header_bytes_max=REQUEST_HEADER_BYTES_MAX)):
+                        slice_.set_aside(self._begun.step_s)
+                    is_full = self._to_write_bytes > UNSENT_BYTES_PAUSE
+                    if is_full or self._has_begun_enough or slice_.is_over:
                         return True
                 if size is not None:
                     self._looks_from_bytes = min(size, end - at + LOOKED_AT_BYTES)
@@ -231,7 +246,8 @@ class RemotingConnection(asyncio.Protocol):
     def _read_or_not(self) -> None:
         if self._transport is None:
             return
-        if self._is_paused or self._is_held_up or self._has_turn or self._small_reads.is_resting:
+        waits = self._has_turn or self._waits_for_ends
+        if waits or self._is_paused or self._is_held_up or self._small_reads.is_resting:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -242,7 +258,10 @@ class RemotingConnection(asyncio.Protocol):
         """Handles a command. Returns whether there is a task for it."""
         dispatcher = self._connections.dispatcher
         if not command.is_response and dispatcher is not None:
-            return dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
+            has_task = dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
+            if has_task:
+                self._begun.begin()
+            return has_task
         asked = self._asked.pop(command.opaque, None)
         if asked is not None and not asked.done():
             asked.set_result(command)
@@ -291,18 +310,39 @@ class RemotingConnection(asyncio.Protocol):
 
     def note_step(self, seconds: float) -> None:
         """Learns how long a step of one of its requests has kept the event loop."""
-        self._step_s = max(seconds, STEP_DECAY * self._step_s)
+        self._begun.note_step(seconds)
         if seconds > LONG_S:
             self._connections.turns.note_long_work(self, seconds)
 
+    def note_end(self) -> None:
+        """Learns that the task of one of its requests has ended."""
+        self._begun.end()
+        self._go_on()
+
+    @property
+    def _has_begun_enough(self) -> bool:
+        return self._begun.is_enough(waiting=len(self._ending))
+
+    def _go_on(self) -> None:
+        """Handles more requests if enough of those before have ended, or wait."""
+        if self._waits_for_ends and not self._has_begun_enough:
+            self._waits_for_ends = False
+            asyncio.get_running_loop().call_soon(self._take_turn)
+            self._read_or_not()
+
     @contextmanager
     def ending_with_connection(self) -> Iterator[None]:
-        """Cancels the current task if the connection is closed within the block, or is closed already."""
+        """Cancels the current task if the connection is closed within the block, or is closed already.
+
+        It is also cancelled if the client is known to send no more: what it has sent ends before it waits for anything.
+        """
         task = asyncio.current_task()
         assert task is not None
-        if self._transport is None:
+        if self._transport is None or self._sends_no_more:
             task.cancel()
         self._ending.add(task)
+        self._begun.note_wait()
+        self._go_on()
         try:
             yield
         finally:

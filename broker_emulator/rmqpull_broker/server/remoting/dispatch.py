@@ -14,11 +14,13 @@ from rmqpull_broker.core.admin.fault_rules import CallFaults, Fault
 from rmqpull_broker.core.errors import Forbidden
 from rmqpull_broker.core.pulling.parking import PARKED_PULLS_OF_ALL_MAX
 from rmqpull_broker.core.shares import Holder, Shares, find_holder
+from rmqpull_broker.server.peers import Peer
 from rmqpull_broker.server.remoting.bounds import find_body_bytes_max
 from rmqpull_broker.server.remoting.refusals import refuse
 from rmqpull_broker.server.remoting.targets import find_group, find_targets
 from rmqpull_broker.server.remoting.timed_steps import TimedSteps
 from rmqpull_broker.server.runtime.faults import Disconnected
+from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -84,14 +86,15 @@ class Dispatcher:
             self._tasks.add(task)
             holder = find_holder(call.peer.remote_address)
             self._shares.take(holder)
-            task.add_done_callback(partial(self._forget, holder))
+            task.add_done_callback(partial(self._forget, holder, call.peer))
             return True
         self._end(call, reply, respond, began_s)
         return False
 
-    def _forget(self, holder: Holder, task: asyncio.Task[None]) -> None:
+    def _forget(self, holder: Holder, peer: Peer, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._shares.give_back(holder)
+        peer.note_end()
         if self._is_stopping and not self._tasks:
             self._have_ended.set()
 
@@ -169,6 +172,7 @@ class Dispatcher:
     async def _finish(
         self, call: RemotingCall, work: Coroutine[Any, Any, Reply], respond: Respond, began_s: float
     ) -> None:
+        NOTE_TIME.set(call.peer.note_step)
         try:
             reply = await TimedSteps(work, call.peer.note_step)
         except asyncio.CancelledError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Iterable
+from enum import Enum, auto
 from typing import Protocol, TypeVar
 
 _END = getattr(select, "POLLRDHUP", 0)  # only Linux tells that a client sends no more while something is unread
@@ -19,6 +20,16 @@ class HasSocket(Protocol):
 S = TypeVar("S", bound=HasSocket)
 
 
+class Leaving(Enum):
+    """What a client has closed of its connection."""
+
+    NOTHING = auto()
+    SENDS_NO_MORE = auto()
+    """It may still read. What it has sent is handled: a client may send one-way requests and leave."""
+    ALL = auto()
+    """It has reset the connection, as the system does for a dead process that has not read everything."""
+
+
 def list_left(connections: Iterable[S]) -> list[S]:
     """Returns the connections whose clients have closed them, or send no more. Reads nothing, and does not wait."""
     by_descriptor = {connection.fileno(): connection for connection in connections}
@@ -27,3 +38,19 @@ def list_left(connections: Iterable[S]) -> list[S]:
     for descriptor in by_descriptor:
         poll.register(descriptor, _END)
     return [by_descriptor[descriptor] for descriptor, _ in poll.poll(0)]
+
+
+def find_leaving(connection: HasSocket) -> Leaving:
+    """Returns what a connection's client has closed, although something is unread. Does not wait.
+
+    Of a connection that the broker has closed it is NOTHING.
+    """
+    descriptor = connection.fileno()
+    if descriptor < 0:
+        return Leaving.NOTHING
+    poll = select.poll()
+    poll.register(descriptor, _END)
+    events = poll.poll(0)
+    if not events:
+        return Leaving.NOTHING
+    return Leaving.ALL if events[0][1] & (select.POLLHUP | select.POLLERR) else Leaving.SENDS_NO_MORE

@@ -15,6 +15,8 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ClockRead, Fact
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, RetentionLimits, Storage
 from rmqpull_broker.core.state.retention import Trimming, make_retention_limits
+from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
+from rmqpull_broker.server.runtime.slices import Clock, Slice
 from rmqpull_broker.server.runtime.upkeep import Upkeep
 
 COMMANDS_WAITING_MAX = 10_000
@@ -35,13 +37,32 @@ class _Waiting(NamedTuple):
     answer: asyncio.Future[Any]
     byte_count: int
     makes_room: bool
+    note_time: Callable[[float], None] | None
+
+
+class _Slices:
+    """Slices of one write: the commands of many clients may take longer than a turn of the event loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a slice, in a turn that others have had before."""
+        self._slice = Slice(self._clock)
+
+    async def pause_when_over(self) -> None:
+        """Gives others a turn after each slice. What was drafted holds meanwhile: nobody else stores facts."""
+        if self._slice.is_over:
+            await asyncio.sleep(0)
+            self.begin()
 
 
 class GroupCommit:
     """The broker's only writer. All methods belong to the event loop; the disk has a thread.
 
     Arguments: the state to apply stored facts to; the storage; a callback for stored facts; a callback for each write,
-    with the number of its commands, its seconds, and its error if it failed.
+    with the number of its commands, its seconds, and its error if it failed; and what tells seconds.
     """
 
     def __init__(
@@ -50,11 +71,13 @@ class GroupCommit:
         storage: Storage,
         on_stored: Callable[[list[Fact]], None],
         on_write: Callable[[int, float, OSError | None], None] = lambda *_: None,
+        clock: Clock = time.perf_counter,
     ) -> None:
         self._state = state
         self._storage = storage
         self._on_stored = on_stored
         self._on_write = on_write
+        self._clock = clock
         self._waiting: list[_Waiting] = []
         self._bytes_waiting = 0
         self._writer: asyncio.Task[None] | None = None
@@ -78,11 +101,14 @@ class GroupCommit:
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
             raise TooManyRequests("too many writes wait for the disk; retry later")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(command, answer, byte_count, makes_room))
+        self._waiting.append(_Waiting(command, answer, byte_count, makes_room, NOTE_TIME.get()))
         self._bytes_waiting += byte_count
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
-        return await answer
+        try:
+            return await answer
+        finally:
+            del answer  # it may have an error that refers to this frame
 
     async def _write(self) -> None:
         try:
@@ -100,9 +126,11 @@ class GroupCommit:
             self._writer = None
 
     async def _write_together(self, waiting: list[_Waiting]) -> None:
-        draft, answers, refused = Draft(self._state), [], 0
+        draft, answers, refused, slices = Draft(self._state), [], 0, _Slices(self._clock)
         refusals: list[str | None] = []  # asked once, and only for messages: it asks the file system
-        for command, future, _, makes_room in waiting:
+        for command, future, _, makes_room, note_time in waiting:
+            await slices.pause_when_over()
+            begun_s = self._clock()
             try:
                 answer = command(draft)
                 if draft.stores_messages and not makes_room:
@@ -115,18 +143,21 @@ class GroupCommit:
             except Exception as error:  # noqa: BLE001 (the caller of the command gets it)
                 draft.drop_command()
                 _fail(future, error)
+            if note_time is not None:
+                note_time(self._clock() - begun_s)
         written = NOT_LOGGED
         if draft.fact_batches:
-            began_s = time.perf_counter()
+            began_s = self._clock()
             try:
                 written = await self._append(draft.fact_batches, sum(entry.byte_count for entry in waiting))
-                self._on_write(len(draft.fact_batches), time.perf_counter() - began_s, None)
+                self._on_write(len(draft.fact_batches), self._clock() - began_s, None)
             except OSError as error:
-                self._report_failure(len(draft.fact_batches), time.perf_counter() - began_s, error)
+                self._report_failure(len(draft.fact_batches), self._clock() - began_s, error)
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
-        # Before any callback: stored facts must be in the state, even when a callback fails.
+        # Before any callback: stored facts must be in the state, even when a callback fails. And without a pause: the
+        # first of them counts the log as applied to its end, so a snapshot of a part would lose the others.
         for facts in draft.fact_batches:
             self._state.apply(facts, written)
         if refused:
@@ -134,7 +165,9 @@ class GroupCommit:
         for future, answer in answers:
             if not future.done():
                 future.set_result(answer)
+        slices.begin()
         for facts in draft.fact_batches:
+            await slices.pause_when_over()
             self._on_stored(facts)
 
     def _report_failure(self, count: int, seconds: float, error: OSError) -> None:
@@ -219,6 +252,8 @@ class GroupCommit:
 def _fail(future: asyncio.Future[Any], error: Exception) -> None:
     if future.done():  # the caller has left
         return
-    future.set_exception(error)
-    if not isinstance(error, BrokerError):
+    if isinstance(error, BrokerError):
+        error = error.with_traceback(None)  # it refers to frames that refer to the future
+    else:
         _logger.debug("a command failed", exc_info=error)
+    future.set_exception(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from rmqpull_broker.core.clients.heartbeats import draft_groups
@@ -32,6 +33,8 @@ from rmqpull_broker.server.runtime.stats import Stats
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
+_GROUPS_AT_ONCE = 10
+"""Groups that one command creates, so that a heartbeat of many does not keep the event loop."""
 
 T = TypeVar("T")
 
@@ -117,7 +120,14 @@ class Service:
 
     async def ensure_groups(self, groups: Iterable[str]) -> list[GroupConfig]:
         """Finds or creates groups and their retry topics; leaves out those that must not be created (rules 3.7)."""
-        return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self.make_creation_id))
+        names, found = list(groups), list[GroupConfig]()
+        for begin in range(0, len(names), _GROUPS_AT_ONCE):
+            some = names[begin : begin + _GROUPS_AT_ONCE]
+            found += await self.group_commit.execute(partial(self._draft_groups, some))
+        return found
+
+    def _draft_groups(self, names: Iterable[str], draft: Draft) -> list[GroupConfig]:
+        return draft_groups(draft, names, self.make_creation_id)
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:

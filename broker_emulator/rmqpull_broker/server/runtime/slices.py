@@ -24,6 +24,10 @@ class Slice:
         self._clock = clock
         self._end_s = clock() + SLICE_S
 
+    def set_aside(self, seconds: float) -> None:
+        """Leaves time for what was begun, and runs when the slice is over."""
+        self._end_s -= seconds
+
     @property
     def is_over(self) -> bool:
         """Whether it is the turn of others."""

@@ -187,6 +187,8 @@ def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:
         parked.remove(parked.park(ParkedPull([FIRST], EVERYTHING, 1_000_000), NOW_MS))
     assert len(parked._deadlines) < 100
     assert parked.list_all() == parked.take_due(500) == [stays]
+    parked.remove(stays)
+    assert parked._deadlines == []
 
 
 def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:

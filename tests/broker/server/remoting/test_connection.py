@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqpull_broker.server.remoting.begun_work import BEGUN_S_MAX
 from rmqpull_broker.server.remoting.connection import (
     ENDED_IN_A_TURN,
     UNSENT_BYTES_MAX,
@@ -263,6 +264,56 @@ def test_a_turn_begins_as_many_tasks_as_a_slice_has_time_for(step_s: float, task
         return len(recorder.opaques)
 
     assert asyncio.run(run()) == tasks
+
+
+class Working(Dispatcher):
+    """A dispatcher whose requests work until they are told to end, or wait for a message."""
+
+    def __init__(self) -> None:
+        self.begun: list[asyncio.Event] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def handle(self, call: RemotingCall, respond: Respond) -> bool:
+        self.begun.append(asyncio.Event())
+        task = asyncio.create_task(self._work(call, self.begun[-1]))
+        task.add_done_callback(lambda _: call.peer.note_end())
+        self.tasks.append(task)
+        return True
+
+    async def _work(self, call: RemotingCall, ends: asyncio.Event) -> None:
+        with call.peer.ending_with_connection() if call.command.is_oneway else contextlib.nullcontext():
+            await asyncio.wait_for(ends.wait(), 60)
+
+
+@pytest.mark.parametrize(
+    ("request_s", "waits_for_messages", "begun"),
+    [(BEGUN_S_MAX / 2, False, 2), (BEGUN_S_MAX / 5, False, 5), (BEGUN_S_MAX, False, 1), (BEGUN_S_MAX / 2, True, 10)],
+)
+def test_only_some_requests_of_a_connection_are_in_work_at_a_time(
+    request_s: float, waits_for_messages: bool, begun: int
+) -> None:
+    """The others are handled when those end, unless those only wait for messages."""
+    dispatcher = Working()
+    connection, transport = RemotingConnection(NoConnections(dispatcher, clock=lambda: 0.0), SITE), Transport()
+    connection.connection_made(transport)
+    connection.note_step(request_s)
+    flag = ONEWAY if waits_for_messages else 0
+
+    async def settle() -> int:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return len(dispatcher.begun)
+
+    async def run() -> tuple[int, bool, int, bool]:
+        connection.data_received(b"".join(request(number, flag) for number in range(10)))
+        at_first, paused = await settle(), transport.is_paused
+        for number in range(10):
+            dispatcher.begun[number].set()
+            await settle()
+        await asyncio.wait(dispatcher.tasks)
+        return at_first, paused, await settle(), transport.is_paused
+
+    assert asyncio.run(run()) == (begun, begun < 10, 10, False)
 
 
 def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConnection, Transport]) -> None:

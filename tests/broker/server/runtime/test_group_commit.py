@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -20,6 +23,8 @@ from rmqpull_broker.core.state.facts import Fact, RowsStored
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.server.runtime import group_commit
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
+from rmqpull_broker.server.runtime.slices import SLICE_S
 from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -65,7 +70,8 @@ class Harness:
         self.log = FakeStorage()
         self.state = BrokerState(self.log.store, ["broker-a"])
         self.kept: list[Fact] = []
-        self.group_commit = GroupCommit(self.state, self.log, self.kept.extend)
+        self.now_s = 0.0
+        self.group_commit = GroupCommit(self.state, self.log, self.kept.extend, clock=lambda: self.now_s)
 
     def send(self, body: bytes) -> asyncio.Task[int]:
         """Starts to store one message. Returns a task with its offset."""
@@ -190,6 +196,69 @@ def test_a_refused_command_fails_alone_and_changes_nothing() -> None:
         assert "half" not in harness.state.topics
 
     run_with_harness(story)
+
+
+def test_others_have_a_turn_after_each_slice_of_commands_and_before_the_next_one() -> None:
+    """Commands of 1.5 slices each: another task sees them drafted one by one, and applied all at once."""
+
+    async def story(harness: Harness) -> None:
+        drafted: list[int] = []
+
+        def take_long(draft: Draft) -> None:
+            harness.now_s += 1.5 * SLICE_S
+            draft.add(RowsStored(QUEUE, (StoredMessage(Message(b"a", "m"), len(drafted), 0, "here"),)))
+            drafted.append(len(drafted))
+
+        sent = [asyncio.ensure_future(harness.group_commit.execute(take_long)) for _ in range(4)]
+        seen: list[tuple[int, int]] = []
+        while not all(one.done() for one in sent):
+            seen.append((len(drafted), harness.state.bounds(QUEUE)[1]))
+            await asyncio.sleep(0)
+        assert {count for count, _ in seen} == {0, 1, 2, 3, 4}
+        assert {applied for _, applied in seen} <= {0, 4}
+        assert len(harness.log.appends) == 1
+
+    run_with_harness(story)
+
+
+def test_the_time_of_a_command_is_noted_for_the_request_that_it_is_of() -> None:
+    async def story(harness: Harness) -> None:
+        noted: dict[str, list[float]] = {"first": [], "second": []}
+
+        async def request(name: str, seconds: float) -> None:
+            def command(draft: Draft) -> None:
+                harness.now_s += seconds
+
+            NOTE_TIME.set(noted[name].append)
+            await harness.group_commit.execute(command)
+
+        await asyncio.gather(asyncio.create_task(request("first", 0.25)), asyncio.create_task(request("second", 0.5)))
+        assert noted == {"first": [0.25], "second": [0.5]}
+
+    run_with_harness(story)
+
+
+def test_a_refused_command_is_freed_without_a_search_for_cycles() -> None:
+    """Its error must not refer to what refers to it: a flood of refusals would be kept until a search finds them."""
+
+    class Asked:
+        """What a request holds while it waits."""
+
+    async def story(harness: Harness) -> None:
+        async def request() -> weakref.ref[Asked]:
+            asked = Asked()
+            with contextlib.suppress(ConsumerGroupNotFound):
+                await harness.group_commit.execute(refuse)
+            return weakref.ref(asked)
+
+        refused = await asyncio.create_task(request())
+        assert refused() is None
+
+    gc.disable()
+    try:
+        run_with_harness(story)
+    finally:
+        gc.enable()
 
 
 def test_a_command_without_facts_needs_no_append() -> None:

@@ -1,0 +1,47 @@
+"""What the requests of one connection take, and how many of them have begun and not ended."""
+
+from __future__ import annotations
+
+from rmqpull_broker.server.runtime.slices import SLICE_S
+
+STEP_S = 0.0001
+"""How long a step of a request takes, as long as none was timed."""
+DECAY = 0.9
+"""How much of what steps and requests have taken counts after another one."""
+BEGUN_S_MAX = 5 * SLICE_S
+"""What the requests that have begun may take together. Those that wait for messages do not count."""
+
+
+class BegunWork:
+    """The tasks of a connection's requests, and their time, also where another task works for them."""
+
+    __slots__ = ("_ended", "_tasks", "_worked_s", "step_s")
+
+    def __init__(self) -> None:
+        self.step_s = STEP_S
+        """About the longest of the last steps, in seconds."""
+        self._tasks = 0
+        self._worked_s = 0.0
+        self._ended = 0.0
+
+    def begin(self) -> None:
+        """Counts a task that has begun."""
+        self._tasks += 1
+
+    def note_step(self, seconds: float) -> None:
+        """Counts how long a step has kept the event loop."""
+        self.step_s = max(seconds, DECAY * self.step_s)
+        self._worked_s += seconds
+
+    def note_wait(self) -> None:
+        """Counts a request that waits for messages from now on: it has done its work."""
+        self._worked_s, self._ended = DECAY * self._worked_s, DECAY * (self._ended + 1)
+
+    def end(self) -> None:
+        """Counts a task that has ended."""
+        self._tasks -= 1
+        self.note_wait()
+
+    def is_enough(self, waiting: int) -> bool:
+        """Whether no other request may begin. So many of the tasks wait for messages."""
+        return (self._tasks - waiting) * self._worked_s / max(1.0, self._ended) >= BEGUN_S_MAX
