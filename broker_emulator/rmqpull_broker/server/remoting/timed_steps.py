@@ -38,3 +38,4 @@ class TimedSteps(Generic[T]):
                 raise
             except BaseException as error:  # noqa: BLE001 (also that of a cancelled task: the coroutine handles it)
                 step = partial(self._work.throw, error)
+            del awaited  # it may have an error that refers to this frame

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import weakref
 
 import pytest
 
@@ -94,3 +97,33 @@ def test_a_result_of_what_it_waits_for_reaches_the_coroutine() -> None:
         return await TimedSteps(work(), lambda _: None)
 
     assert asyncio.run(wait()) == 8
+
+
+def test_what_fails_is_freed_without_a_search_for_cycles() -> None:
+    """The error of what was awaited must not refer to what refers to it: a flood of refusals would stay for ever."""
+
+    class Asked:
+        """What a request holds while it waits."""
+
+    def refuse() -> asyncio.Future[int]:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_exception, ValueError("no"))
+        return future
+
+    async def work(held: Asked) -> int:
+        return await refuse()
+
+    async def wait() -> weakref.ref[Asked]:
+        asked = Asked()
+        with contextlib.suppress(ValueError):
+            await TimedSteps(work(asked), lambda _: None)
+        return weakref.ref(asked)
+
+    async def story() -> weakref.ref[Asked]:
+        return await asyncio.create_task(wait())
+
+    gc.disable()
+    try:
+        assert asyncio.run(story())() is None
+    finally:
+        gc.enable()
