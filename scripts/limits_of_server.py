@@ -133,6 +133,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "work of the requests of one connection that have begun, by what the last ones took",
+            "server.remoting.begun_work:BEGUN_S_MAX",
+            "s",
+            "the next requests of this connection wait until some have ended",
+            WAITS,
+        ),
+        Limit(
             "time until the first byte, and for the handshake of TLS, on a port of the remoting protocol with TLS",
             "server.remoting.acceptor:HANDSHAKE_S_MAX",
             "s",
