@@ -24,6 +24,7 @@ from rmqpull_broker.core.state.facts import RequestModeSet
 from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
+from rmqpull_broker.server.runtime.slices import Slice
 from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_proto.remoting.client_bodies import (
     GroupMembership,
@@ -45,7 +46,7 @@ async def take_heartbeat(service: RemotingService, call: RemotingCall) -> Remoti
     """HEART_BEAT: registers the client in its groups, and creates those that are missing."""
     data = HeartbeatData.decode(call.command.body)
     _check_size(data)
-    heartbeat = _heartbeat_from(service, call, data)
+    heartbeat = await _heartbeat_from(service, call, data)
     names = [consumer.group for consumer in heartbeat.consumers]
     groups = await service.service.ensure_groups(names)
     if not call.peer.is_open:  # it was closed while the log stored the groups
@@ -63,11 +64,20 @@ def _check_size(data: HeartbeatData) -> None:
         raise BadRequest(f"a heartbeat with {topics} topics is above the max {HEARTBEAT_TOPICS_MAX}")
 
 
-def _heartbeat_from(service: RemotingService, call: RemotingCall, data: HeartbeatData) -> Heartbeat:
-    now_ms = service.service.clock_ms()
-    consumers = (_consumer_from(consumer, now_ms) for consumer in data.consumers)
+async def _heartbeat_from(service: RemotingService, call: RemotingCall, data: HeartbeatData) -> Heartbeat:
+    """Others have their turns between slices of this: thousands of subscriptions take longer than one."""
+    now_ms, slice_ = service.service.clock_ms(), Slice()
+    consumers: list[ConsumerData] = []
+    for member in data.consumers:
+        subscriptions: list[SubscriptionData] = []
+        for subscription in member.subscriptions:
+            if slice_.is_over:
+                await service.service.slices.pause()
+                slice_ = Slice()
+            subscriptions.append(_subscription_from(subscription, now_ms))
+        consumers.append(_consumer_from(member, tuple(subscriptions)))
     if service.properties.reject_pull_consumer_enable:
-        consumers = (consumer for consumer in consumers if consumer.consume_type is not ConsumeType.ACTIVELY)
+        consumers = [consumer for consumer in consumers if consumer.consume_type is not ConsumeType.ACTIVELY]
     channel = _channel_of(call, data.client_id)
     return Heartbeat(channel, tuple(consumers), data.producer_groups, data.fingerprint, data.without_sub)
 
@@ -78,11 +88,11 @@ def _channel_of(call: RemotingCall, client_id: str) -> ClientChannel:
     return ClientChannel(call.peer.channel_id, client_id, language, version, broker_name, call.peer.remote_address)
 
 
-def _consumer_from(consumer: GroupMembership, now_ms: int) -> ConsumerData:
+def _consumer_from(consumer: GroupMembership, subscriptions: tuple[SubscriptionData, ...]) -> ConsumerData:
     start = consumer.consume_from_where
     return ConsumerData(
         consumer.group_name,
-        tuple(_subscription_from(subscription, now_ms) for subscription in consumer.subscriptions),
+        subscriptions,
         ConsumeType(consumer.consume_type),
         MessageModel(consumer.message_model),
         # The values between are those of old clients, for which Java's clients start at the end.

@@ -10,6 +10,8 @@ import pytest
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.server.handlers.remoting import clients
+from rmqpull_broker.server.runtime.slices import Slice, Slices
 from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -53,6 +55,28 @@ def test_a_heartbeat_creates_its_group_and_the_retry_topic(members: Members) -> 
         ["readers"],
         ["orders", "%RETRY%readers"],
     )
+
+
+def test_others_have_turns_while_the_subscriptions_of_a_heartbeat_are_read(
+    members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[None] = []
+
+    class ShortSlice(Slice):
+        """A slice that is over at once."""
+
+        @property
+        def is_over(self) -> bool:
+            return True
+
+    async def pause(slices: Slices) -> None:
+        pauses.append(None)
+
+    monkeypatch.setattr(clients, "Slice", ShortSlice)
+    monkeypatch.setattr(Slices, "pause", pause)
+    members.open("ann").beat(make_membership("readers", *(f"topic-{number}" for number in range(20))))
+    assert len(pauses) == 20
+    assert members.broker.look(lambda state: list(state.groups)) == ["readers"]
 
 
 @pytest.mark.parametrize(
