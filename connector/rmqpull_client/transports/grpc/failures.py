@@ -92,7 +92,7 @@ _CHECK_CA_FILE = (
     "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold the authority that signed the certificate, which "
     "must not have expired."
 )
-_CLOSED_TEXTS = ("Socket closed", "Connection reset by peer")
+_CLOSED_TEXTS = ("Socket closed", "Connection reset by peer", "Broken pipe")
 _PULL_FAMILY = ("PullMessage", "QueryOffset", "GetOffset", "UpdateOffset")
 
 

@@ -121,6 +121,8 @@ def test_the_error_says_what_the_server_lacks(method: Method, lack: str) -> None
 
 SERVER = "127.0.0.1:1"
 CLOSED = (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: Socket closed")
+RESET = (grpc.StatusCode.UNAVAILABLE, "recvmsg:Connection reset by peer")
+BROKEN = (grpc.StatusCode.UNAVAILABLE, "sendmsg:Broken pipe")
 ABSENT = (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: Connection refused")
 LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 
@@ -130,6 +132,7 @@ LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
     [
         ([CLOSED] * 4, True),
         ([CLOSED] * 3, False),
+        ([CLOSED, RESET, BROKEN, CLOSED], True),  # as far as the client had come when the server closed
         # gRPC may wait for longer than a try before it connects again.
         ([CLOSED, LATE, CLOSED, LATE, CLOSED, LATE, CLOSED], True),
         ([CLOSED, CLOSED, CLOSED, ABSENT, CLOSED], False),
