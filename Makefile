@@ -157,7 +157,7 @@ bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache'
 	@"$(PYTHON)" -m bench.grpc_clients $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
-bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it meanwhile, and update docs/hostile.md (about 25 minutes; ARGS="--attacks churn,pulls --seconds 3")
+bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it meanwhile, and update docs/hostile.md (about 30 minutes; ARGS="--attacks churn,pulls --seconds 3")
 	@scripts/set-up maven
 	@"$(PYTHON)" -m bench.hostile $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page

@@ -8,7 +8,7 @@ import socket
 import ssl
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -89,11 +89,14 @@ class _Open:
     def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None: ...
 
 
-def _list_transports() -> list[Any]:
-    return [each for each in gc.get_objects() if isinstance(each, asyncio.Transport)]
+def _list_transports(others: Sequence[Any]) -> list[Any]:
+    """Returns the transports of this process but those of ``others``, which earlier tests have left."""
+    known = set(map(id, others))
+    return [each for each in gc.get_objects() if isinstance(each, asyncio.Transport) and id(each) not in known]
 
 
 async def _connect_and_leave(server_tls: ssl.SSLContext | None, client_tls: ssl.SSLContext | None) -> _Open:
+    others = _list_transports(())
     bound = socket.create_server(("127.0.0.1", 0))
     bound.setblocking(False)
     connections, site = _Open(), Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
@@ -109,10 +112,11 @@ async def _connect_and_leave(server_tls: ssl.SSLContext | None, client_tls: ssl.
 
     await asyncio.to_thread(talk)
     for _ in range(1_000):
-        if connections.made[0]() is None and not _list_transports():
+        if connections.made[0]() is None and not _list_transports(others):
             break
         await asyncio.sleep(0.001)
     accepting.close()
+    assert not _list_transports(others)
     return connections
 
 
@@ -126,7 +130,6 @@ def test_a_closed_connection_is_freed_without_a_search(with_tls: bool, authority
         client_tls = ssl.create_default_context(cafile=str(authority.ca_file))
     connections = asyncio.run(_connect_and_leave(server_tls, client_tls))
     assert [made() for made in connections.made] == [None]
-    assert not _list_transports()
 
 
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -135,6 +138,7 @@ HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 async def _fail_handshakes(server_tls: ssl.SSLContext, first: bytes, *, gives_up: bool) -> int:
     """Begins handshakes that the client leaves, or that the acceptor gives up. Returns how many transports are left."""
+    others = _list_transports(())
     bound = socket.create_server(("127.0.0.1", 0))
     bound.setblocking(False)
     site = Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
@@ -143,14 +147,14 @@ async def _fail_handshakes(server_tls: ssl.SSLContext, first: bytes, *, gives_up
     opened = [socket.create_connection(bound.getsockname(), 10) for _ in range(5)]
     for one in opened:
         one.sendall(first)
-    await _wait_until(lambda: len(_list_transports()) > 0)
+    await _wait_until(lambda: len(_list_transports(others)) > 0)
     if gives_up:
         accepting.close()
     for one in opened:
         one.close()
-    await _wait_until(lambda: not accepting._tasks and not _list_transports())
+    await _wait_until(lambda: not accepting._tasks and not _list_transports(others))
     accepting.close()
-    return len(_list_transports())
+    return len(_list_transports(others))
 
 
 async def _wait_until(happened: Callable[[], bool]) -> None:

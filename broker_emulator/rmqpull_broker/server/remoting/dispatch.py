@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
+from weakref import WeakMethod
 
 from rmqpull_broker.core.admin.fault_rules import CallFaults, Fault
 from rmqpull_broker.core.errors import Forbidden
@@ -172,7 +173,7 @@ class Dispatcher:
     async def _finish(
         self, call: RemotingCall, work: Coroutine[Any, Any, Reply], respond: Respond, began_s: float
     ) -> None:
-        NOTE_TIME.set(call.peer.note_step)
+        NOTE_TIME.set(WeakMethod(call.peer.note_step))
         try:
             reply = await TimedSteps(work, call.peer.note_step)
         except asyncio.CancelledError:

@@ -30,16 +30,6 @@ class Leaving(Enum):
     """It has reset the connection, as the system does for a dead process that has not read everything."""
 
 
-def list_left(connections: Iterable[S]) -> list[S]:
-    """Returns the connections whose clients have closed them, or send no more. Reads nothing, and does not wait."""
-    by_descriptor = {connection.fileno(): connection for connection in connections}
-    by_descriptor.pop(-1, None)
-    poll = select.poll()
-    for descriptor in by_descriptor:
-        poll.register(descriptor, _END)
-    return [by_descriptor[descriptor] for descriptor, _ in poll.poll(0)]
-
-
 def find_leaving(connection: HasSocket) -> Leaving:
     """Returns what a connection's client has closed, although something is unread. Does not wait.
 
@@ -54,3 +44,8 @@ def find_leaving(connection: HasSocket) -> Leaving:
     if not events:
         return Leaving.NOTHING
     return Leaving.ALL if events[0][1] & (select.POLLHUP | select.POLLERR) else Leaving.SENDS_NO_MORE
+
+
+def list_left(connections: Iterable[S]) -> list[S]:
+    """Returns the connections whose clients have closed them, or send no more. Reads nothing, and does not wait."""
+    return [each for each in connections if find_leaving(each) is not Leaving.NOTHING]

@@ -101,7 +101,7 @@ class GroupCommit:
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
             raise TooManyRequests("too many writes wait for the disk; retry later")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(command, answer, byte_count, makes_room, NOTE_TIME.get()))
+        self._waiting.append(_Waiting(command, answer, byte_count, makes_room, NOTE_TIME.get()()))
         self._bytes_waiting += byte_count
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())

@@ -5,5 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-NOTE_TIME: ContextVar[Callable[[float], None] | None] = ContextVar("NOTE_TIME", default=None)
-"""Is told the seconds of each step of such work. None for requests of which nobody keeps account."""
+NOTE_TIME: ContextVar[Callable[[], Callable[[float], None] | None]] = ContextVar("NOTE_TIME", default=lambda: None)
+"""Finds what is told the seconds of each step of such work. None for requests of which nobody keeps account.
+
+It refers weakly to what is told: timers and tasks that a request begins keep its context for as long as they run.
+"""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.shares import Shares
 from rmqpull_broker.server.remoting import dispatch
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, VERSION, LanguageCode, RequestCode, ResponseCode
@@ -86,6 +90,30 @@ def test_too_many_requests_that_wait_are_refused(
     broker.send("orders", b"paid", b"paid")
     assert member.receive().is_response
     wait_until(lambda: read_route(member) == 0, "served")
+
+
+def test_what_a_request_begins_does_not_keep_its_connection(
+    broker: RunningBroker, member: RemotingMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timers and tasks that a request begins have its context, for as long as they run."""
+    contexts: list[Context] = []
+    execute = GroupCommit.execute
+
+    async def keep_context(*args: Any, **options: Any) -> Any:
+        contexts.append(copy_context())
+        return await execute(*args, **options)
+
+    monkeypatch.setattr(GroupCommit, "execute", keep_context)
+    member.beat("readers")
+    find = contexts[0][NOTE_TIME]
+    assert find() is not None
+    member.close()
+
+    def is_freed() -> bool:
+        gc.collect()
+        return find() is None
+
+    wait_until(is_freed, "the connection is freed")
 
 
 # --- fault rules ------------------------------------------------------------------------------------------------------

@@ -229,7 +229,7 @@ def test_the_time_of_a_command_is_noted_for_the_request_that_it_is_of() -> None:
             def command(draft: Draft) -> None:
                 harness.now_s += seconds
 
-            NOTE_TIME.set(noted[name].append)
+            NOTE_TIME.set(lambda: noted[name].append)
             await harness.group_commit.execute(command)
 
         await asyncio.gather(asyncio.create_task(request("first", 0.25)), asyncio.create_task(request("second", 0.5)))
