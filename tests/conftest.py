@@ -15,6 +15,7 @@ from processes.apache.cluster import ApacheCluster
 from processes.apache.oracle import JavaOracle
 from processes.apache.releases import Release
 from processes.spark import SparkMissing
+from rmqpull_client.transports.away import ANSWERED
 from tests.harness.apache import ApachePlugin, StartApache, add_option, choose_release, run_apache
 from tests.harness.broker_processes import StartBroker, run_brokers
 from tests.harness.process_guard import ProcessGuard
@@ -94,6 +95,12 @@ def _spark_environment() -> Iterator[None]:
             for name, value in spark_environment(Path(folder)).items():
                 environment.setenv(name, value)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_server_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets the servers of earlier tests: one with the same port would be waited for as if it had answered before."""
+    monkeypatch.setattr(ANSWERED, "_addresses", {})
 
 
 @pytest.fixture
