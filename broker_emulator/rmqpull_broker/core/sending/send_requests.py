@@ -113,12 +113,12 @@ def send_columns(
 ) -> tuple[QueuePart, ...]:
     """Stores a batch like ``send_request``, as columns of the stored schema. Returns where its messages are.
 
-    Neither the batch nor a message of it may have a property that delays it, and the properties of each must be small
-    enough to be stored.
+    No property of the batch may delay it, and the properties of each message must be small enough to be stored.
     """
     queue = _select_queue(sender, prepare_topic(sender, draft, request, now_ms), request)
-    _check_batch(draft, request)
-    return store_batch(draft, BatchToStore([(queue, messages.num_rows)], messages), now_ms, sender.store_host)
+    to_store = BatchToStore([(queue, messages.num_rows)], messages)
+    may_wait = _check_batch(draft, request)
+    return store_batch(draft, to_store, now_ms, sender.store_host, may_wait=may_wait)
 
 
 def check_batch_request(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> None:

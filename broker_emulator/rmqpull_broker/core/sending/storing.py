@@ -92,10 +92,15 @@ def store_messages(
     return sent
 
 
-def store_batch(draft: Draft, to_store: BatchToStore, now_ms: int, store_host: str) -> tuple[QueuePart, ...]:
-    """Stores a batch, and returns where its rows are. Rows that have to wait are in system queues."""
+def store_batch(
+    draft: Draft, to_store: BatchToStore, now_ms: int, store_host: str, *, may_wait: bool = True
+) -> tuple[QueuePart, ...]:
+    """Stores a batch, and returns where its rows are. Rows that have to wait are in system queues.
+
+    Unless a message ``may_wait``, its delivery time has no effect.
+    """
     queues, batch = to_store
-    if batch.column("deliveryTimestamp").null_count < batch.num_rows:
+    if may_wait and batch.column("deliveryTimestamp").null_count < batch.num_rows:
         return _store_row_by_row(draft, to_store, now_ms, store_host)
     parts = tuple(QueuePart(queue, draft.find_next_offset(queue), count) for queue, count in queues)
     offsets = pa.concat_arrays([columns.make_offset_column(part.first_offset, part.row_count) for part in parts])

@@ -2,7 +2,7 @@
 
 Messages of a batch come from one producer, so nearly always they have the same property names in the same order. Then
 the texts of all properties are split together, and every name has a column. All other batches become messages, one by
-one: see ``codec.make_batch``, which says what each field means.
+one: see ``codec.read_batch``, which says what each field means.
 """
 
 from __future__ import annotations

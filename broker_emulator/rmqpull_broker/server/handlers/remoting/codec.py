@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from rmqpull_broker.core.errors import RequestFailed
@@ -27,7 +27,7 @@ _SHORT = struct.Struct(">h")
 SHARED_BYTES_MAX = 64 << 20
 """The properties of a batch, times its messages: each message has all of them."""
 ONE_BY_ONE_MAX = 20_000
-"""Messages of a batch that differ in more than their values, each of which takes time. Other requests wait for it."""
+"""Messages of a batch that differ in more than their values, so that each is read by itself."""
 
 
 class Origin(NamedTuple):
@@ -103,18 +103,17 @@ def count_shared_bytes(shared: Mapping[str, str]) -> int:
     return sum(len(name.encode()) + len(value.encode()) + 2 for name, value in shared.items())
 
 
-def make_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> list[Message]:
-    """Returns the messages of a batch, which stand one after the other in its body.
+def read_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> Iterator[Message]:
+    """Yields the messages of a batch, which stand one after the other in its body.
 
     Only the lengths of bodies and properties count, as with Apache's broker. The ``shared`` properties of the batch
     replace those of each message. Raises RequestFailed.
     """
-    messages: list[Message] = []
-    at, end = 0, len(body)
+    count, at, end = 0, 0, len(body)
     shared_bytes = count_shared_bytes(shared)
     while at < end:
-        if len(messages) >= ONE_BY_ONE_MAX or len(messages) * shared_bytes > SHARED_BYTES_MAX:
-            raise RequestFailed(f"a batch has more than {len(messages)} messages that differ, or that share too much")
+        if count >= ONE_BY_ONE_MAX or count * shared_bytes > SHARED_BYTES_MAX:
+            raise RequestFailed(f"a batch has more than {count} messages that differ, or that share too much")
         try:
             _, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
             begin = at + _BATCH_HEAD.size
@@ -128,6 +127,5 @@ def make_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> l
         text = str(body[middle + _SHORT.size : following], errors="replace")
         properties = names.decode_properties(text)
         properties.update(shared)
-        messages.append(make_message(bytes(body[begin:middle]), properties, flag, origin))
-        at = following
-    return messages
+        yield make_message(bytes(body[begin:middle]), properties, flag, origin)
+        count, at = count + 1, following

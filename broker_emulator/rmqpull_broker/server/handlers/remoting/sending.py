@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from typing import TypeVar
 
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BrokerError, RequestFailed
 from rmqpull_broker.core.model import Message
-from rmqpull_broker.core.sending.delays import make_recall_handle, recall
+from rmqpull_broker.core.sending.delays import TIMER_NAMES, make_recall_handle, recall
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.send_requests import (
     SendRequest,
@@ -23,7 +24,8 @@ from rmqpull_broker.core.sending.send_requests import (
 from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import RETRY_PREFIX
 from rmqpull_broker.server.handlers.remoting.batch_codec import make_columns
-from rmqpull_broker.server.handlers.remoting.codec import Origin, limit_time, make_batch, make_message
+from rmqpull_broker.server.handlers.remoting.batch_parts import PART_ROWS, PartReader
+from rmqpull_broker.server.handlers.remoting.codec import Origin, limit_time, make_message, read_batch
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode
@@ -75,13 +77,24 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
 
 async def _read_batch(
     service: RemotingService, request: SendRequest, body: memoryview, origin: Origin
-) -> Sequence[Message]:
-    """Reads a batch. One that cannot be read is refused after the checks of its request."""
+) -> Sequence[Message] | pa.RecordBatch:
+    """Reads a batch. One that cannot be read or stored is refused after the checks of its request."""
+    reading, slices = read_batch(body, request.batch_properties, origin), service.service.slices
+    parts: list[pa.RecordBatch] = []
     try:
-        return make_batch(body, request.batch_properties, origin)
-    except RequestFailed:
+        messages = list(islice(reading, PART_ROWS))
+        if len(messages) < PART_ROWS or not TIMER_NAMES.isdisjoint(request.batch_properties):
+            return [*messages, *reading]
+        part_reader = PartReader(service.properties, service.service.sender.store_host, request.reconsume_times)
+        steps = part_reader.read(chain(messages, reading))
+        if not slices.begin(steps, parts.append):
+            await slices.finish(steps, parts.append)
+        part_reader.check_sizes()
+    except BrokerError:
         await _store(service, request, check_batch_request, 0)
         raise
+    (batch,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
+    return batch
 
 
 def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properties: Mapping[str, str]) -> SendRequest:

@@ -9,7 +9,7 @@ import pytest
 
 from rmqpull_broker.core.messages.columns import to_rows
 from rmqpull_broker.server.handlers.remoting.batch_codec import PROPERTY_BYTES_MAX, ROWS_MIN, make_columns
-from rmqpull_broker.server.handlers.remoting.codec import Origin, make_batch
+from rmqpull_broker.server.handlers.remoting.codec import Origin, read_batch
 from rmqpull_proto.remoting import properties as names
 
 ORIGIN = Origin(0, 1_700_000_000_000, "127.0.0.1:5555")
@@ -62,7 +62,7 @@ def test_columns_have_the_same_messages_as_a_batch_that_is_read_one_by_one(
     columns = make_columns(body, shared, origin, 2, HOST)
     assert columns is not None
     rows = to_rows([columns])
-    messages = make_batch(memoryview(body), shared, origin)
+    messages = list(read_batch(memoryview(body), shared, origin))
     assert [row.message for row in rows] == messages
     in_order = [[*row.message.properties, *row.message.system_properties] for row in rows]
     assert in_order == [[*message.properties, *message.system_properties] for message in messages]

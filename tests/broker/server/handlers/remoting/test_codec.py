@@ -10,7 +10,7 @@ import pytest
 from rmqpull_broker.core.errors import RequestFailed
 from rmqpull_broker.core.messages.hidden_properties import FLAG, SYS_FLAG
 from rmqpull_broker.core.model import BodyEncoding, Message
-from rmqpull_broker.server.handlers.remoting.codec import Origin, make_batch, make_message
+from rmqpull_broker.server.handlers.remoting.codec import Origin, make_message, read_batch
 
 ORIGIN = Origin(0, 1_700_000_000_000, "127.0.0.1:5555")
 
@@ -88,7 +88,7 @@ def encode(body: bytes, properties: str = "", flag: int = 0, size: int = 0) -> b
 
 def test_a_batch_has_messages_with_properties_of_their_own_and_of_the_batch() -> None:
     batch = encode(b"one", "TAGS\x01red\x02UNIQ_KEY\x01A\x02", 5) + encode(b"", "TAGS\x01blue") + encode(b"three")
-    messages = make_batch(memoryview(batch), {"UNIQ_KEY": "B", "b": "c"}, ORIGIN)
+    messages = list(read_batch(memoryview(batch), {"UNIQ_KEY": "B", "b": "c"}, ORIGIN))
     assert [(each.body, each.tags, each.msg_id) for each in messages] == [
         (b"one", "red", "B"),
         (b"", "blue", "B"),
@@ -111,11 +111,11 @@ def test_a_batch_has_messages_with_properties_of_their_own_and_of_the_batch() ->
 )
 def test_a_batch_with_wrong_lengths_is_refused(batch: bytes, sentence: str) -> None:
     with pytest.raises(RequestFailed, match=sentence):
-        make_batch(memoryview(batch), {}, ORIGIN)
+        list(read_batch(memoryview(batch), {}, ORIGIN))
 
 
 @pytest.mark.parametrize(("count", "shared"), [(20_001, {}), (1_100, {"P": "y" * 64_000})])
 def test_a_batch_whose_messages_take_too_long_or_too_much_memory_is_refused(count: int, shared: dict[str, str]) -> None:
     batch = struct.pack(">iiiii", 22, 0, 0, 0, 0) + struct.pack(">h", 0)
     with pytest.raises(RequestFailed, match="messages that differ, or that share too much"):
-        make_batch(memoryview(batch * count), shared, ORIGIN)
+        list(read_batch(memoryview(batch * count), shared, ORIGIN))
