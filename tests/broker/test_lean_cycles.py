@@ -27,6 +27,7 @@ from rmqpull_proto.remoting.queue_bodies import LockRequest, QueueOfBroker
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.rpc_client import Connect
 from tests.harness.secured_proxy import CertificateAuthority
+from tests.harness.server import ServerHarness, run_on_server
 from tests.harness.waiting import wait_until
 
 QUEUES = 4
@@ -170,6 +171,27 @@ def test_a_failed_handshake_is_freed_without_a_search(gives_up: bool, authority:
     server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_tls.load_cert_chain(*authority.issue("localhost"))
     assert asyncio.run(_fail_handshakes(server_tls, HELLO, gives_up=gives_up)) == 0
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.parametrize("request_", [b"GET /metrics HTTP/1.1\r\n\r\n", b"GET /metr"])
+def test_a_request_for_metrics_is_freed_without_a_search(request_: bytes) -> None:
+    async def story(server: ServerHarness) -> None:
+        port = await server.app.expose_metrics("127.0.0.1", 0)
+        others = _list_transports(())
+
+        def ask() -> None:
+            with socket.create_connection(("127.0.0.1", port), 10) as opened:
+                opened.sendall(request_)
+                opened.shutdown(socket.SHUT_WR)
+                while opened.recv(100_000):
+                    pass
+
+        await asyncio.to_thread(ask)
+        await _wait_until(lambda: not _list_transports(others))
+        assert not _list_transports(others)
+
+    run_on_server(story)
 
 
 # --- a whole broker ---------------------------------------------------------------------------------------------------

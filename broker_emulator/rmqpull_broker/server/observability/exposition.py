@@ -21,6 +21,7 @@ from rmqpull_broker.core.steps import walk
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.transport_cycles import cut_cycles
 from rmqpull_broker.server.wire.status import find_code_name
 
 CONNECTIONS_MAX = 32
@@ -75,9 +76,12 @@ class Exposition:
                 await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, OSError) as error:
             _logger.debug("a request for metrics failed: %s", error)
+            error.__traceback__ = None  # it refers to frames that refer to it
         finally:
-            self._connections -= 1
-            writer.close()
+            try:
+                await _close(writer)
+            finally:
+                self._connections -= 1
 
     async def _response(self, head: bytes) -> bytes:
         method, path, *_ = [*head.split(b"\r\n", 1)[0].split(), b"", b""]
@@ -134,6 +138,18 @@ class Exposition:
             ("commit_log_bytes", "Bytes of the commit log, in memory or on disk.", self._storage.byte_count),
         ):
             yield GaugeMetricFamily(f"{_PREFIX}_{name}", doc, value)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Closes a connection when its response is read, or after some seconds, and lets it be freed without a search."""
+    transport = writer.transport
+    writer.close()
+    try:
+        await asyncio.wait_for(writer.wait_closed(), REQUEST_TIMEOUT_S)
+    except (asyncio.TimeoutError, OSError):
+        transport.abort()
+    finally:
+        asyncio.get_running_loop().call_soon(cut_cycles, transport)  # after its end, if that is due now
 
 
 def _count(counted: Metrics) -> Iterator[Metric]:

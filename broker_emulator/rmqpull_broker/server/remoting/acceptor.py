@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 
 from rmqpull_broker.core.clients.handshakes import Handshakes
-from rmqpull_broker.server.remoting.transport_cycles import cut_failed_handshake
+from rmqpull_broker.server.runtime.transport_cycles import cut_failed_handshake
 
 BACKLOG = 1_024
 HANDSHAKE_S_MAX = 10
