@@ -119,6 +119,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "bytes of a connection of the remoting protocol that the system holds until the broker reads them",
+            "server.remoting.ports:UNREAD_BYTES_MAX",
+            "bytes",
+            "the client waits to send more",
+            MEMORY,
+        ),
+        Limit(
             "time that one request keeps the event loop, while others are served",
             "server.remoting.turns:LONG_S",
             "s",

@@ -10,7 +10,7 @@ import pytest
 
 from processes.ports import ReservedPorts
 from rmqpull_broker.server.remoting.dispatch import NOT_ON_VIP
-from rmqpull_broker.server.remoting.ports import RemotingAddress, bind_ports
+from rmqpull_broker.server.remoting.ports import UNREAD_BYTES_MAX, RemotingAddress, bind_ports
 from rmqpull_broker.server.wire.addresses import PortUnavailable
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -87,6 +87,16 @@ def test_a_port_that_another_program_has_is_named(ports: int) -> None:
                 bind_ports(RemotingAddress([(HOST, ports + 2)], has_vip=True), 0)
         with closing(bind_ports(RemotingAddress([(HOST, ports + 2)]), 0).main) as bound:
             assert bound.getsockname() == (HOST, ports + 2)
+
+
+def test_the_system_holds_a_fixed_number_of_bytes_for_each_connection() -> None:
+    with closing(bind_ports(RemotingAddress([(HOST, 0)]), 0).main) as bound:
+        bound.listen()
+        bound.setblocking(True)
+        with socket.create_connection(bound.getsockname(), 60), bound.accept()[0] as accepted:
+            # Linux adds as much again for its own records.
+            held_bytes = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            assert held_bytes in (UNREAD_BYTES_MAX, 2 * UNREAD_BYTES_MAX)
 
 
 def test_a_port_of_another_broker_is_named(ports: int) -> None:
