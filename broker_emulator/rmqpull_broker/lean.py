@@ -116,18 +116,21 @@ class FreedMemory:
 
     The C library keeps what lies below a block that is still used.
     Arguments: what tells the bytes of memory that the process occupies, and those of its heap that are used; what
-    returns freed memory; and what tells its processor time in seconds.
+    forgets all that can be made again, a piece of which can hold up 1 MB of freed memory; what returns freed memory;
+    and what tells the processor time in seconds.
     """
 
     def __init__(
         self,
         read_resident: Callable[[], int],
         read_used: Callable[[], int],
+        forget: Callable[[], object],
         trim: Callable[[], object],
         read_processor_s: Callable[[], float] = time.process_time,
     ) -> None:
         self._read_resident = read_resident
         self.read_used = read_used
+        self._forget = forget
         self._trim = trim
         self._read_processor_s = read_processor_s
         self._resident = read_resident()
@@ -142,14 +145,18 @@ class FreedMemory:
         # What is used and freed between two looks shows only in the growth of the process.
         has_freed = resident - self._resident >= FREED_BYTES_MIN or self._used - used >= FREED_BYTES_MIN
         if has_freed and self._processor_s - before_s <= BUSY_S:
+            self._forget()
             self._trim()
-            resident = self._read_resident()
-            self._resident, self._used = resident, used
+            self._resident, self._used = self._read_resident(), self.read_used()
+            resident = self._resident
         self._resident = min(self._resident, resident)
 
 
-def find_freed_memory() -> FreedMemory | None:
-    """Finds out how this process returns memory; None where the C library or the system has no such calls."""
+def find_freed_memory(forget: Callable[[], object]) -> FreedMemory | None:
+    """Finds out how this process returns memory; None where the C library or the system has no such calls.
+
+    ``forget`` is that of :class:`FreedMemory`.
+    """
     import ctypes  # only serve needs it
 
     class Heap(ctypes.Structure):
@@ -176,4 +183,4 @@ def find_freed_memory() -> FreedMemory | None:
         gc.collect()  # also frees the tuples and dicts that Python keeps for later: one of them can hold up 1 MB
         trim(0)
 
-    return FreedMemory(read_resident, read_used, return_freed)
+    return FreedMemory(read_resident, read_used, forget, return_freed)

@@ -13,6 +13,7 @@ import grpc
 
 from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS, AdminPeers
 from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.filters.message_filter import forget_compiled
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -221,6 +222,12 @@ class BrokerServer:
     def remoting_addresses(self) -> list[str]:
         """The addresses of the logical brokers for clients of the remoting protocol; the first is the name server."""
         return [] if self._remoting is None else [site.address for site in self._remoting.sites]
+
+    def forget(self) -> None:
+        """Forgets what can be made again, and is spread over memory that could be returned."""
+        forget_compiled()
+        if self._remoting is not None:
+            self._remoting.forget()
 
     def _handle_stored(self, facts: list[Fact]) -> None:
         self.metrics.count_stored(facts)

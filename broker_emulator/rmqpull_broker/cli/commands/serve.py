@@ -126,7 +126,7 @@ async def _serve(config: BrokerConfig) -> None:
     remoting, tls = make_remoting_address(config), make_tls_address(config)
     server = _open(config)
     gc.freeze()  # otherwise the first search would look at all that was read, while clients wait
-    returning = asyncio.create_task(_return_memory())
+    returning = asyncio.create_task(_return_memory(server.forget))
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -146,8 +146,8 @@ async def _serve(config: BrokerConfig) -> None:
         _leave()
 
 
-async def _return_memory() -> None:
-    freed = find_freed_memory()
+async def _return_memory(forget: Callable[[], object]) -> None:
+    freed = find_freed_memory(forget)
     while freed is not None:
         await asyncio.sleep(LOOK_S)
         freed.look()

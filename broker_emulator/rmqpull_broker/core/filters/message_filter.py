@@ -171,6 +171,11 @@ def _compile(expression: str) -> tuple[Expression, list[str]] | IllegalFilterExp
     return tree, named
 
 
+def forget_compiled() -> None:
+    """Forgets the trees of expressions. Filters that exist keep theirs."""
+    _compile.cache_clear()
+
+
 def _check_length(expression: str) -> None:
     if len(expression) > EXPRESSION_LENGTH_MAX:
         raise TooComplex(

@@ -190,6 +190,8 @@ class ParkedPulls:
         if len(self._deadlines) > 2 * len(self._pulls) + 64 or not self._pulls:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._pulls]
             heapq.heapify(self._deadlines)
+        if not self._pulls:
+            self._pulls.clear()  # gives back the room for those that there were
         return False
 
     def _drop(self, ticket: int, pull: ParkedPull, queues: Sequence[MessageQueue]) -> None:

@@ -43,6 +43,10 @@ class StandingVerdicts:
     def __len__(self) -> int:
         return len(self._verdicts)
 
+    def forget(self) -> None:
+        """Drops all verdicts, to be made again."""
+        self._verdicts.clear()
+
     def find(self, key: Hashable, now_ms: int) -> StandingVerdict | None:
         """Returns the verdict that all checks would find again; None if they have to be made."""
         found = self._verdicts.get(key)

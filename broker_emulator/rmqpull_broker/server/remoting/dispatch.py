@@ -94,6 +94,8 @@ class Dispatcher:
 
     def _forget(self, holder: Holder, peer: Peer, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if not self._tasks:
+            self._tasks.clear()  # gives back the room for those that there were
         self._shares.give_back(holder)
         peer.note_end()
         if self._is_stopping and not self._tasks:

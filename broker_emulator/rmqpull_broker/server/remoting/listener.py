@@ -49,6 +49,7 @@ class RemotingListener:
         self.turns = Turns()
         self.sites: Sequence[Site] = ()
         self._has_vip = False
+        self._verdicts: StandingVerdicts | None = None
         self.connections: dict[str, RemotingConnection] = {}
         self._shares = Shares(CONNECTIONS_MAX)
         self._unfinished = UnfinishedFrames[str]()
@@ -82,12 +83,18 @@ class RemotingListener:
 
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
-        pulls, verdicts = RecordPulls(service.state), StandingVerdicts(service.state, service.clients.consumers)
+        pulls = RecordPulls(service.state)
+        verdicts = self._verdicts = StandingVerdicts(service.state, service.clients.consumers)
         self.dispatcher = Dispatcher(
             RemotingService(service, self.sites, pulls, verdicts), list_handlers(), has_vip=self._has_vip
         )
         for acceptor in self._acceptors:
             acceptor.start()
+
+    def forget(self) -> None:
+        """Forgets what can be made again."""
+        if self._verdicts is not None:
+            self._verdicts.forget()
 
     # --- connections --------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,8 @@ class Parking:
             return await future
         finally:
             del self._waiting[ticket]
+            if not self._waiting:
+                self._waiting.clear()  # gives back the room for those that there were
             self._remove(ticket)
 
     async def _extend(self, ticket: int, future: asyncio.Future[bool], further: Further) -> bool:
