@@ -29,9 +29,12 @@ BODY_BYTES = 100
 PAUSE_MS = 5
 BEGINS_S_MAX = 10.0
 """An attack whose preparation takes longer is measured all the same."""
-SETTLED_S_MAX = 12.0
+SETTLED_S_MAX = 60.0
+IDLE_S = 4.0
+"""How long the broker does next to nothing until what it holds is taken for what the attack leaves."""
+_IDLE_CORES = 0.2
 KILLED_AFTER_S = 1.5
-_LOOK_S = 0.2
+_LOOK_S = 0.5
 _HEALTHY_QUEUES = 4
 
 
@@ -138,16 +141,18 @@ def _measure_beside(attack: Attack, course: Course, broker: BrokerProcess, measu
 
 
 def _settle(process: Process, enough_mb: float) -> float:
-    """Returns the smallest resident set within some seconds, or the first one that is small enough.
+    """Returns the resident set when it is small enough, or when the broker has been idle for some seconds.
 
     What a dead process has sent is still handled, and its connections end one by one.
     """
-    smallest = process.resident_mb()
     deadline = time.monotonic() + SETTLED_S_MAX
-    while time.monotonic() < deadline and smallest > enough_mb:
+    idle_s = 0.0
+    while (resident_mb := process.resident_mb()) > enough_mb and idle_s < IDLE_S and time.monotonic() < deadline:
+        busy_s = process.cpu_s()
         time.sleep(_LOOK_S)
-        smallest = min(smallest, process.resident_mb())
-    return smallest
+        is_idle = process.cpu_s() - busy_s < _IDLE_CORES * _LOOK_S
+        idle_s = idle_s + _LOOK_S if is_idle else 0.0
+    return resident_mb
 
 
 def _kill_meanwhile(attack: Attack, course: Course, broker: BrokerProcess, measured: Measured) -> Measured:

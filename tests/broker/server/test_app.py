@@ -12,6 +12,7 @@ from rmqpull_broker.config_values import Address
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.clients.members import ClientChannel
 from rmqpull_broker.core.clients.settings import ClientProfile
+from rmqpull_broker.core.filters.message_filter import _compile
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.transactions import make_half_message
@@ -19,6 +20,9 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.remoting.ports import RemotingAddress
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from tests.harness.remoting_member import RemotingMember
 
 TRANSFERS = TopicConfig("transfers", 1, 1, TopicType.TRANSACTION, "id")
 PRODUCER = ClientProfile(ClientChannel("ann", "ann"), "PRODUCER", ("transfers",))
@@ -107,3 +111,29 @@ def test_a_group_that_holds_a_queue_lock_gets_no_retries() -> None:
         assert await topic_after(1) == "%RETRY%readers"
 
     play(story)
+
+
+def test_what_a_pull_has_left_is_forgotten_and_made_again() -> None:
+    fields = {"consumerGroup": "readers", "topic": "transfers", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1}
+    own_filter = {"sysFlag": 4, "subscription": "a > 1", "expressionType": "SQL92"}
+    others = {"commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 0}
+
+    async def run() -> None:
+        broker = open_broker(BrokerConfig(Address("127.0.0.1", 0)), lambda _: ManualClock(1_000_000))
+        await broker.start("127.0.0.1", 0, [TRANSFERS], RemotingAddress([("127.0.0.1", 0)]))
+
+        def pull() -> int:
+            with RemotingMember(broker.remoting_addresses[0]) as member:
+                return member.call(RequestCode.PULL_MESSAGE, {**fields, **own_filter, **others}).code
+
+        assert broker._remoting is not None
+        assert broker._remoting._verdicts is not None
+        await asyncio.to_thread(pull)  # creates the group, so its verdict is about it alone
+        for _ in range(2):
+            assert await asyncio.to_thread(pull) == ResponseCode.PULL_NOT_FOUND
+            assert (len(broker._remoting._verdicts), _compile.cache_info().currsize > 0) == (1, True)
+            broker.forget()
+            assert (len(broker._remoting._verdicts), _compile.cache_info().currsize) == (0, 0)
+        await broker.stop()
+
+    asyncio.run(run())

@@ -272,7 +272,7 @@ def test_an_expression_is_parsed_once_whether_it_is_refused_or_not(
         return parse(text)
 
     monkeypatch.setattr(sql92_grammar, "parse", watch)
-    message_filter._compile.cache_clear()
+    message_filter.forget_compiled()
 
     def compile_again() -> str:
         try:

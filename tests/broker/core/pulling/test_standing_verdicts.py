@@ -107,6 +107,14 @@ def test_a_verdict_falls_after_a_minute_so_that_the_registry_remembers_the_group
     assert keep(broker).find(("pull",), broker.now_ms + STANDING_MS_MAX) is None
 
 
+def test_verdicts_that_were_forgotten_are_made_again() -> None:
+    broker = PullCheckHarness()
+    verdicts = keep(broker)
+    verdicts.forget()
+    assert len(verdicts) == 0
+    assert verdicts.find(("pull",), broker.now_ms) is None
+
+
 @pytest.mark.parametrize("settings", [{"topic_exists": False}, {"reset_to": 3}, {"reject_pull_consumer": True}])
 def test_a_verdict_on_one_pull_only_is_not_kept(settings: dict[str, Any]) -> None:
     broker = PullCheckHarness(**settings)
