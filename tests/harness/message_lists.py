@@ -24,6 +24,9 @@ class Lists:
     def list_queues(self) -> list[MessageQueue]:
         return list(self._rows)
 
+    def seal_tails(self) -> None:
+        """Does nothing: there are no columns."""
+
     def bounds(self, queue: MessageQueue) -> Bounds:
         return Bounds(self._deleted.get(queue, 0), len(self._rows.get(queue, ())))
 

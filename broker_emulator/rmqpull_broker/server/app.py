@@ -224,8 +224,9 @@ class BrokerServer:
         return [] if self._remoting is None else [site.address for site in self._remoting.sites]
 
     def forget(self) -> None:
-        """Forgets what can be made again, and is spread over memory that could be returned."""
+        """Forgets what can be made again, and turns rows into columns: both hold up memory that could be returned."""
         forget_compiled()
+        self.state.store.seal_tails()
         if self._remoting is not None:
             self._remoting.forget()
 

@@ -127,13 +127,14 @@ def test_what_a_pull_has_left_is_forgotten_and_made_again() -> None:
                 return member.call(RequestCode.PULL_MESSAGE, {**fields, **own_filter, **others}).code
 
         assert broker._remoting is not None
-        assert broker._remoting._verdicts is not None
+        assert broker._remoting._service is not None
+        verdicts = broker._remoting._service.standing_verdicts
         await asyncio.to_thread(pull)  # creates the group, so its verdict is about it alone
         for _ in range(2):
             assert await asyncio.to_thread(pull) == ResponseCode.PULL_NOT_FOUND
-            assert (len(broker._remoting._verdicts), _compile.cache_info().currsize > 0) == (1, True)
+            assert (len(verdicts), _compile.cache_info().currsize > 0) == (1, True)
             broker.forget()
-            assert (len(broker._remoting._verdicts), _compile.cache_info().currsize) == (0, 0)
+            assert (len(verdicts), _compile.cache_info().currsize) == (0, 0)
         await broker.stop()
 
     asyncio.run(run())

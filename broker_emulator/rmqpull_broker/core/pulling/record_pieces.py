@@ -105,7 +105,7 @@ class RecordPieces:
     def find(self, queue: MessageQueue, offset: int) -> Piece | None:
         """Returns a piece with the message at ``offset``, which is within the bounds; None if it cannot be read."""
         if self._properties is not self._state.properties:
-            self._forget_all()
+            self.forget()
         of_queue = self._queues.get(queue)
         if of_queue is None or of_queue.topic is not self._state.find_topic(queue.topic):
             of_queue = self._begin(queue)
@@ -156,8 +156,8 @@ class RecordPieces:
             matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
         return matches
 
-    def _forget_all(self) -> None:
-        """Forgets all pieces, since each record has properties of the broker."""
+    def forget(self) -> None:
+        """Forgets all pieces, to be made again. They have to be after a change of the broker's properties, too."""
         self._properties = self._state.properties
         self._queues.clear()
         self._pieces.clear()

@@ -44,7 +44,7 @@ class StandingVerdicts:
         return len(self._verdicts)
 
     def forget(self) -> None:
-        """Drops all verdicts, to be made again."""
+        """Forgets all verdicts, to be made again."""
         self._verdicts.clear()
 
     def find(self, key: Hashable, now_ms: int) -> StandingVerdict | None:

@@ -67,6 +67,9 @@ class MessageStore(Protocol):
     def read_tail(self, queue: MessageQueue, from_offset: int) -> Sequence[StoredMessage]:
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
 
+    def seal_tails(self) -> None:
+        """Makes columns of messages that are not in columns yet, of some queues."""
+
     def find_last_store_ms(self, queue: MessageQueue) -> int:
         """Returns the store time of the last message; 0 for a queue without messages. Reads no message."""
 

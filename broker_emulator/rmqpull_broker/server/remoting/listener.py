@@ -49,7 +49,7 @@ class RemotingListener:
         self.turns = Turns()
         self.sites: Sequence[Site] = ()
         self._has_vip = False
-        self._verdicts: StandingVerdicts | None = None
+        self._service: RemotingService | None = None
         self.connections: dict[str, RemotingConnection] = {}
         self._shares = Shares(CONNECTIONS_MAX)
         self._unfinished = UnfinishedFrames[str]()
@@ -83,18 +83,17 @@ class RemotingListener:
 
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
-        pulls = RecordPulls(service.state)
-        verdicts = self._verdicts = StandingVerdicts(service.state, service.clients.consumers)
-        self.dispatcher = Dispatcher(
-            RemotingService(service, self.sites, pulls, verdicts), list_handlers(), has_vip=self._has_vip
-        )
+        pulls, verdicts = RecordPulls(service.state), StandingVerdicts(service.state, service.clients.consumers)
+        self._service = RemotingService(service, self.sites, pulls, verdicts)
+        self.dispatcher = Dispatcher(self._service, list_handlers(), has_vip=self._has_vip)
         for acceptor in self._acceptors:
             acceptor.start()
 
     def forget(self) -> None:
         """Forgets what can be made again."""
-        if self._verdicts is not None:
-            self._verdicts.forget()
+        if self._service is not None:
+            self._service.standing_verdicts.forget()
+            self._service.record_pulls.pieces.forget()
 
     # --- connections --------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,8 @@ class CommitLog:
         self._segment_bytes = segment_bytes
         self._syncs_appends = syncs_appends
         self._lock = threading.RLock()
+        self._one_sync = threading.Lock()  # is taken before the other, and never while that is held
+        self._syncing: AppendFile | None = None
         self._active: AppendFile | None = None
         self._bases = list_segment_bases(file_system)
         self._base = self._bases[0] if self._bases else 0
@@ -183,8 +185,7 @@ class CommitLog:
         if self._active is not None:
             if not self.is_synced:
                 self._active.sync()
-            self._active.close()
-            self._active = None
+            self._close_active()
             self._base, self._size = self.end, 0
         self._must_roll = False
         name = segment_name(self._base)
@@ -206,11 +207,36 @@ class CommitLog:
         return active
 
     def sync(self) -> None:
-        """Returns when everything appended is safe from a power cut. Raises OSError."""
-        with self._lock:
-            if self._active is not None and not self.is_synced:
-                self._active.sync()
-                self._synced = self.end
+        """Returns when everything appended until now is safe from a power cut. Raises OSError.
+
+        A disk may take long for it, so appends go on meanwhile.
+        """
+        with self._one_sync:
+            with self._lock:
+                if self._active is None or self.is_synced:
+                    return
+                active, end = self._active, self.end
+                self._syncing = active
+            try:
+                active.sync()
+            finally:
+                with self._lock:
+                    self._syncing = None
+                    if active is not self._active:
+                        active.close()
+            with self._lock:
+                self._synced = max(self._synced, end)
+
+    def _sync_all(self) -> None:
+        if self._active is not None and not self.is_synced:
+            self._active.sync()
+            self._synced = self.end
+
+    def _close_active(self) -> None:
+        """Closes the file that is written to; one that is being synced is closed by :meth:`sync`."""
+        if self._active is not self._syncing and self._active is not None:
+            self._active.close()
+        self._active = None
 
     def leave_mark(self) -> None:
         """Syncs, and writes a mark that says so. Damage before the mark is then not taken for an interrupted write.
@@ -218,10 +244,10 @@ class CommitLog:
         Does nothing when the disk is too full: a broker must be able to start and stop then.
         """
         with self._lock, contextlib.suppress(OSError):
-            self.sync()
+            self._sync_all()
             if not self._ends_with_mark:
                 self.append([[]])
-                self.sync()
+                self._sync_all()
                 self._ends_with_mark = True
 
     # --- retention -----------------------------------------------------------------------------------------------
@@ -246,7 +272,6 @@ class CommitLog:
         with self._lock:
             if self._active is not None:
                 try:
-                    self.sync()
+                    self._sync_all()
                 finally:
-                    self._active.close()
-                    self._active = None
+                    self._close_active()

@@ -104,6 +104,11 @@ class ConsumeQueue:
         self._seal_tail()
         self._add_chunk(make_chunk(self._chunks_end, batch, written))
 
+    @property
+    def has_tail(self) -> bool:
+        """Whether some rows are not in columns yet."""
+        return self._tail_written is not None
+
     def seal(self, until_offset: int) -> None:
         """Turns the tail into a chunk if it has rows before ``until_offset``. This changes ``unsaved_bytes``."""
         if until_offset > self._chunks_end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ from rmqpull_broker.store.log.rows import LoggedRows
 from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 
+TAILS_AT_ONCE = 50
+"""Tails that become chunks in one turn of the event loop, which takes a tenth of a millisecond each."""
 SLICES_PER_BATCH_MAX = 16
 """A part of a batch that is smaller than one so many-th is copied. A slice would keep the whole batch in memory."""
 
@@ -114,6 +117,12 @@ class ConsumeQueues:
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
         consume_queue = self._queues.get(queue)
         return () if consume_queue is None else consume_queue.read_tail(from_offset)
+
+    def seal_tails(self) -> None:
+        """Turns the tails of some queues into chunks."""
+        having_tails = (queue for queue in self._queues.values() if queue.has_tail)
+        for queue in islice(having_tails, TAILS_AT_ONCE):
+            self._change(queue, partial(queue.seal, queue.bounds().max_offset))
 
     def find_last_store_ms(self, queue: MessageQueue) -> int:
         """Returns the store time of the last message; 0 for a queue without messages."""

@@ -8,6 +8,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, QueuesTrimmed, RowsStored
 from rmqpull_broker.core.state.ports import NOT_LOGGED, RetentionLimits
+from rmqpull_broker.store.queues import consume_queues
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
@@ -102,3 +103,19 @@ def test_what_others_read_is_not_compressed() -> None:
     queues, count = ConsumeQueues(), 8_192
     queues.apply(RowsStored(FIRST, tuple(delayed_rows(count))), NOT_LOGGED)
     assert queues.unsaved_bytes > count * 250
+
+
+def test_tails_become_chunks_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consume_queues, "TAILS_AT_ONCE", 2)
+    queues = ConsumeQueues()
+    many = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3)]
+    for queue in many:
+        queues.apply(RowsStored(queue, (row(0, b"a"), row(1, b"b"))), NOT_LOGGED)
+    before = queues.unsaved_bytes
+    lengths = []
+    for _ in range(3):
+        lengths.append([len(queues.read_tail(queue, 0)) for queue in many])
+        queues.seal_tails()
+    assert lengths == [[2, 2, 2], [0, 0, 2], [0, 0, 0]]
+    assert queues.unsaved_bytes < before
+    assert all(columns.to_rows(queues.read(queue, 0, 2)) == [row(0, b"a"), row(1, b"b")] for queue in many)
