@@ -2,25 +2,39 @@
 
 Messages of a batch come from one producer, so nearly always they have the same property names in the same order. Then
 the texts of all properties are split together, and every name has a column. All other batches become messages, one by
-one: see ``codec.read_batch``, which says what each field means.
+one: see ``codec.read_batch``, which says what each field means. Many of them become columns part by part, so that
+others have their turns in between.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core.messages.columns import STORED_SCHEMA, TIMESTAMP, make_constant_column, make_offset_column
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.messages.columns import (
+    STORED_SCHEMA,
+    TIMESTAMP,
+    from_rows,
+    make_constant_column,
+    make_offset_column,
+)
+from rmqpull_broker.core.model import Message, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import TIMER_NAMES
+from rmqpull_broker.core.sending.storing import check_size
 from rmqpull_broker.server.handlers.remoting.codec import NOT_KEPT, Origin, count_shared_bytes, split_sys_flag
 from rmqpull_proto.remoting import properties as names
 
 ROWS_MIN = 16
 """Below it, columns take longer than messages."""
+PART_ROWS = 100
+"""Messages that are read one by one without giving others a turn."""
 PROPERTY_BYTES_MAX = 16_384
 """With the properties that a broker adds, a text of this size is still small enough to be stored."""
 _HEAD = struct.Struct(">12xii")  # after size, magic and crc: flag, bytes of the body
@@ -150,3 +164,38 @@ def _make_maps(texts: Mapping[str, Texts], count: int) -> pa.Array:
     return pa.MapArray.from_arrays(
         offsets, pa.array([*texts] * count, pa.string()), pa.array(values, pa.string()), _MAP
     )
+
+
+class PartReader:
+    """Makes columns of the stored schema, without offsets and store times, and checks the sizes of messages.
+
+    ``times`` is how often the messages were consumed again.
+    """
+
+    def __init__(self, properties: BrokerProperties, store_host: str, times: int) -> None:
+        self._properties = properties
+        self._store_host = store_host
+        self._times = times
+        self._refusal: BrokerError | None = None
+
+    def read(self, messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
+        """Yields part after part. Raises what reading ``messages`` raises."""
+        while part := list(islice(messages, PART_ROWS)):
+            if self._refusal is None:
+                self._check(part)
+            yield from_rows([StoredMessage(message, 0, 0, self._store_host, self._times) for message in part])
+
+    def _check(self, part: list[Message]) -> None:
+        try:
+            for message in part:
+                check_size(message, self._properties)
+        except BrokerError as error:
+            self._refusal = error
+
+    def check_sizes(self) -> None:
+        """Refuses a batch with a message that is too large, after all of it was read: what cannot be read comes first.
+
+        Raises what :func:`check_size` raises.
+        """
+        if self._refusal is not None:
+            raise self._refusal

@@ -23,8 +23,7 @@ from rmqpull_broker.core.sending.send_requests import (
 )
 from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import RETRY_PREFIX
-from rmqpull_broker.server.handlers.remoting.batch_codec import make_columns
-from rmqpull_broker.server.handlers.remoting.batch_parts import PART_ROWS, PartReader
+from rmqpull_broker.server.handlers.remoting.batch_codec import PART_ROWS, PartReader, make_columns
 from rmqpull_broker.server.handlers.remoting.codec import Origin, limit_time, make_message, read_batch
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting import properties as names

@@ -12,7 +12,7 @@ from processes.apache.calls import Calls, Response
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.server.handlers.remoting.batch_parts import PART_ROWS, PartReader
+from rmqpull_broker.server.handlers.remoting.batch_codec import PART_ROWS, PartReader
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 
