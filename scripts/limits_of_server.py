@@ -119,8 +119,9 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "bytes of a connection of the remoting protocol that the system holds until the broker reads them",
-            "server.remoting.ports:UNREAD_BYTES_MAX",
+            "bytes of a connection of the remoting protocol that the system is asked to hold until they are read; "
+            "Linux doubles it",
+            "server.remoting.ports:RECEIVE_BUFFER_BYTES",
             "bytes",
             "the client waits to send more",
             MEMORY,

@@ -21,9 +21,9 @@ from rmqpull_broker.server.wire.addresses import (
 )
 
 LOOPBACK = "127.0.0.1"
-UNREAD_BYTES_MAX = 1 << 18
-"""What the system holds of a connection until the broker reads it. By itself, it may let this grow to many megabytes,
-and requests of a client that has left would be handled until all of it is read."""
+RECEIVE_BUFFER_BYTES = 1 << 18
+"""What the system is asked to hold of a connection until the broker reads it; Linux doubles it. By itself, the system
+may let this grow to many megabytes, and requests of a client that has left would be handled until all of it is read."""
 _TRIES_MAX = 100
 """Free ports that are tried until the one two below is free, too."""
 
@@ -90,7 +90,7 @@ def _bind(host: str, port: int, purpose: str = "") -> socket.socket:
         family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         bound = socket.socket(family, kind)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD_BYTES_MAX)  # each connection inherits it
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)  # each connection inherits it
         bound.bind(target)
         bound.setblocking(False)
     except (OSError, OverflowError) as error:

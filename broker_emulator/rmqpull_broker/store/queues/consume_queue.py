@@ -64,7 +64,12 @@ class ConsumeQueue:
 
     def bounds(self) -> Bounds:
         """Returns the readable range."""
-        return Bounds(self._min_offset, self._chunks_end + len(self._tail) + self._logged_count)
+        return Bounds(self._min_offset, self._chunks_end + self.tail_rows)
+
+    @property
+    def tail_rows(self) -> int:
+        """How many rows are not in columns yet."""
+        return len(self._tail) + self._logged_count
 
     @property
     def last_store_ms(self) -> int:
@@ -103,11 +108,6 @@ class ConsumeQueue:
         """Adds a batch of ``columns.STORED_SCHEMA``; its first row must have the queue's max offset."""
         self._seal_tail()
         self._add_chunk(make_chunk(self._chunks_end, batch, written))
-
-    @property
-    def has_tail(self) -> bool:
-        """Whether some rows are not in columns yet."""
-        return self._tail_written is not None
 
     def seal(self, until_offset: int) -> None:
         """Turns the tail into a chunk if it has rows before ``until_offset``. This changes ``unsaved_bytes``."""

@@ -27,8 +27,8 @@ from rmqpull_broker.store.log.rows import LoggedRows
 from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 
-TAILS_AT_ONCE = 50
-"""Tails that become chunks in one turn of the event loop, which takes a tenth of a millisecond each."""
+TAILS_AT_ONCE, TAIL_ROWS_AT_ONCE = 50, 2_048
+"""Tails that become chunks in one turn of the event loop: fewer, when they have so many rows together."""
 SLICES_PER_BATCH_MAX = 16
 """A part of a batch that is smaller than one so many-th is copied. A slice would keep the whole batch in memory."""
 
@@ -120,9 +120,13 @@ class ConsumeQueues:
 
     def seal_tails(self) -> None:
         """Turns the tails of some queues into chunks."""
-        having_tails = (queue for queue in self._queues.values() if queue.has_tail)
+        rows_left = TAIL_ROWS_AT_ONCE
+        having_tails = (queue for queue in self._queues.values() if queue.tail_rows)
         for queue in islice(having_tails, TAILS_AT_ONCE):
+            rows_left -= queue.tail_rows
             self._change(queue, partial(queue.seal, queue.bounds().max_offset))
+            if rows_left <= 0:
+                return
 
     def find_last_store_ms(self, queue: MessageQueue) -> int:
         """Returns the store time of the last message; 0 for a queue without messages."""

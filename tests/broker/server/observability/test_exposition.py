@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -25,6 +27,7 @@ from rmqpull_broker.server.wire.addresses import PortUnavailable
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.server import ServerHarness, run_on_server
+from tests.harness.waiting import until
 
 
 class Watched:
@@ -238,3 +241,32 @@ def test_an_address_in_use_is_named() -> None:
             await server.app.expose_metrics("127.0.0.1", port)
 
     run_on_server(story)
+
+
+def test_a_client_that_does_not_read_its_page_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = bytes(50_000_000)
+
+    async def respond(self: Exposition, head: bytes) -> bytes:
+        return page
+
+    async def story(server: ServerHarness) -> None:
+        port = await server.app.expose_metrics("127.0.0.1", 0)
+        before = asyncio.all_tasks()
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await until(lambda: bool(asyncio.all_tasks() - before), "asked")
+            await until(lambda: asyncio.all_tasks() == before, "closed")
+            assert await asyncio.to_thread(count_bytes, client) < len(page)
+
+    monkeypatch.setattr(exposition, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(Exposition, "_response", respond)
+    run_on_server(story)
+
+
+def count_bytes(client: socket.socket) -> int:
+    """Reads until the end of a connection, or until it is reset."""
+    count = 0
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(1 << 20):
+            count += len(part)
+    return count

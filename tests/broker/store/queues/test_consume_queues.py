@@ -105,8 +105,9 @@ def test_what_others_read_is_not_compressed() -> None:
     assert queues.unsaved_bytes > count * 250
 
 
-def test_tails_become_chunks_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume_queues, "TAILS_AT_ONCE", 2)
+@pytest.mark.parametrize(("limit", "most"), [("TAILS_AT_ONCE", 2), ("TAIL_ROWS_AT_ONCE", 3)])
+def test_tails_become_chunks_some_at_a_time(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consume_queues, limit, most)
     queues = ConsumeQueues()
     many = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3)]
     for queue in many:
