@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -11,7 +11,7 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.sending.publishing import Published
+from rmqpull_broker.core.sending.publishing import CheckedBatch, Published
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -20,6 +20,14 @@ from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 T = TypeVar("T")
+
+
+def check_batch(sender: Sender, published: Published, now_ms: int) -> CheckedBatch:
+    """Runs all steps of a check."""
+    *between, checked = sender.check(published, now_ms)
+    assert between == [None] * len(between)
+    assert checked is not None
+    return checked
 
 
 class CoreHarness:
@@ -51,8 +59,13 @@ class CoreHarness:
     def send(self, *messages: Message, topic: str = "orders") -> list[StoredMessage]:
         return [row for _, row in self.run(lambda draft: self.sender.send(draft, topic, messages, self.now_ms))]
 
-    def publish(self, published: pa.RecordBatch, topic: str = "orders") -> tuple[QueuePart, ...]:
-        return self.run(lambda draft: self.sender.publish(draft, Published(topic, published, "client"), self.now_ms))
+    def publish(self, rows: pa.RecordBatch, topic: str = "orders", **more: Any) -> tuple[QueuePart, ...]:
+        checked = self.check(rows, topic, **more)
+        return self.run(lambda draft: self.sender.publish(draft, checked, self.now_ms))
+
+    def check(self, rows: pa.RecordBatch, topic: str = "orders", **more: Any) -> CheckedBatch:
+        """Checks a batch of a client; ``more`` are further values of ``Published``."""
+        return check_batch(self.sender, Published(topic, rows, "client", **more), self.now_ms)
 
     def fill(self, bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> None:
         """Publishes messages with these bodies to ``orders``, over its queues in turn."""

@@ -27,6 +27,7 @@ from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.vfs import FileSystem
+from tests.harness.core import check_batch
 
 
 class OpenedLog(NamedTuple):
@@ -99,7 +100,11 @@ class StorageHarness:
     def publish(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
         """Publishes messages in columns, over all queues in turn."""
         batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
-        self.run(lambda draft: self.sender.publish(draft, Published(topic, batch, "client"), now_ms))
+        self.run(
+            lambda draft: self.sender.publish(
+                draft, check_batch(self.sender, Published(topic, batch, "client"), now_ms), now_ms
+            )
+        )
 
     @staticmethod
     def do(job: Job | None) -> None:

@@ -14,6 +14,7 @@ from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.testing import running_broker
 from soak.copies import open_stages, rows
 from soak.ledger import digest_of
+from tests.harness.core import check_batch
 
 
 def copy_of(offset: int, body: bytes, encoding: BodyEncoding, **more: str) -> Message:
@@ -45,7 +46,9 @@ def test_stages_are_open_until_they_end(tmp_path: Path) -> None:
     batch = TransactionId("query", 1)
     published = Published("copied", pa.record_batch({"body": [b"x"]}), "client")
     with running_broker({"copied": 1}, data_dir=str(tmp_path)) as broker:
-        broker.change(lambda draft: stage(draft, broker._server.sender, batch, "a", 0, published, 0))
+        sender = broker._server.sender
+        checked = check_batch(sender, published, 0)
+        broker.change(lambda draft: stage(draft, sender, batch, "a", 0, checked, 0))
         assert open_stages(tmp_path) == ["a"]
         broker.change(lambda draft: drop(draft, batch))
         assert open_stages(tmp_path) == []

@@ -32,6 +32,7 @@ from rmqpull_broker.core.state.facts import Fact, LostRange, TransactionId
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.core import check_batch
 from tests.harness.message_lists import Lists
 from tests.harness.storage import StorageHarness
 
@@ -71,7 +72,9 @@ def publish(topic: str, messages: list[Message]) -> Command:
             "messageGroup": pa.array([message.message_group for message in messages], pa.string()),
         }
     )
-    return lambda sender, draft, now_ms: sender.publish(draft, Published(topic, batch, "client"), now_ms)
+    return lambda sender, draft, now_ms: sender.publish(
+        draft, check_batch(sender, Published(topic, batch, "client"), now_ms), now_ms
+    )
 
 
 def commit(group: str, offsets: list[tuple[MessageQueue, int]]) -> Command:
@@ -145,7 +148,9 @@ BATCHES = st.builds(TransactionId, st.sampled_from(["query", "write"]), st.integ
 
 def hand_over(batch: TransactionId, stage_id: str, sequence: int, bodies: list[bytes]) -> Command:
     published = Published("orders", pa.record_batch({"body": pa.array(bodies, pa.binary())}), "client")
-    return lambda sender, draft, now_ms: stage(draft, sender, batch, stage_id, sequence, published, now_ms)
+    return lambda sender, draft, now_ms: stage(
+        draft, sender, batch, stage_id, sequence, check_batch(sender, published, now_ms), now_ms
+    )
 
 
 def commit_batch(batch: TransactionId, named: dict[str, int]) -> Command:

@@ -50,6 +50,13 @@ class Published(NamedTuple):
         return self.parts or [TopicPart(self.topic, self.rows.num_rows)]
 
 
+class CheckedBatch(NamedTuple):
+    """A published batch whose rows break no rule, and the same rows in the stored schema."""
+
+    published: Published
+    batch: pa.RecordBatch
+
+
 def check_parts(parts: Sequence[TopicPart], row_count: int) -> None:
     """Raises MessageCorrupted for a batch without rows, BadRequest unless the parts have each topic once and all
     rows."""

@@ -6,7 +6,7 @@ batch needs no Python object, unless it is delayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -28,7 +28,13 @@ from rmqpull_broker.core.sending.column_batches import (
     sort_by_queue,
 )
 from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
-from rmqpull_broker.core.sending.publishing import AutoCreation, Published, check_parts, name_topic_in_refusals
+from rmqpull_broker.core.sending.publishing import (
+    AutoCreation,
+    CheckedBatch,
+    Published,
+    check_parts,
+    name_topic_in_refusals,
+)
 from rmqpull_broker.core.sending.queue_selection import QueueSelector, select_queue_of_group
 from rmqpull_broker.core.sending.row_checks import check_row_types, check_rows
 from rmqpull_broker.core.sending.send_back import SendBack, count_retry, redirect_retry, return_message
@@ -37,6 +43,9 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_name
 from rmqpull_proto.remoting.properties import OWN, SHARDING_KEY, TRACE_CONTEXT
+
+_CHECKED_AT_ONCE = 16_384
+"""Rows of a batch that are checked in one step, a few milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -106,18 +115,10 @@ class Sender:
         to_store = return_message(draft, request, self.store_host, self.selector.draw, new_id)
         return to_store and store_messages(draft, [to_store], now_ms, self.store_host)[0]
 
-    def publish(self, draft: Draft, published: Published, now_ms: int) -> tuple[QueuePart, ...]:
-        """Stores a batch like the same messages sent one after another, and returns where its rows are.
+    def check(self, published: Published, now_ms: int) -> Iterator[CheckedBatch | None]:
+        """Completes a batch, and checks what depends on no state, in steps (see :mod:`rmqpull_broker.core.steps`).
 
-        Delayed rows are in system queues. Raises the error of the first rule that a row breaks; then no message is
-        stored and no topic is created.
-        """
-        return self.store(draft, self.prepare(draft, published, now_ms), now_ms)
-
-    def prepare(self, draft: Draft, published: Published, now_ms: int) -> BatchToStore:
-        """Completes and checks a batch, and selects a queue for each row. Creates a missing topic if the batch asks.
-
-        Raises the error of the first rule that a row breaks. With several topics, its text begins with the topic.
+        Raises the error of the first rule that a row breaks. With several topics, a text about a topic begins with it.
         """
         parts = published.topic_parts
         for part in parts:
@@ -125,7 +126,26 @@ class Sender:
                 check_topic_name(part.topic)
         check_parts(parts, published.rows.num_rows)
         batch = complete_batch(published.rows, self.message_ids, now_ms, published.born_host, self.store_host)
-        check_columns(batch, now_ms)
+        for begin in range(0, batch.num_rows, _CHECKED_AT_ONCE):
+            yield None
+            check_columns(batch.slice(begin, _CHECKED_AT_ONCE), now_ms)
+        yield CheckedBatch(published, batch)
+
+    def publish(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> tuple[QueuePart, ...]:
+        """Stores a batch like the same messages sent one after another, and returns where its rows are.
+
+        Delayed rows are in system queues. Raises what :meth:`prepare` raises.
+        """
+        return self.store(draft, self.prepare(draft, checked, now_ms), now_ms)
+
+    def prepare(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> BatchToStore:
+        """Selects a queue for each row. Creates a missing topic if the batch asks.
+
+        Raises the error of the first rule that a topic breaks, or a row in it; then no message is stored and no topic
+        is created. With several topics, its text begins with the topic.
+        """
+        published, batch = checked
+        parts = published.topic_parts
         groups = batch.column("messageGroup")
         if published.by_keys:
             groups = pc.coalesce(groups, join_keys(batch.column("keys")))

@@ -26,7 +26,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import commits
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.sending.publishing import Published
+from rmqpull_broker.core.sending.publishing import CheckedBatch
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.storing import BatchToStore
 from rmqpull_broker.core.state.draft import Draft
@@ -59,7 +59,7 @@ def stage(
     transaction: TransactionId,
     stage_id: str,
     sequence: int,
-    published: Published,
+    checked: CheckedBatch,
     now_ms: int,
     timeout_ms: int = 0,
 ) -> bool:
@@ -78,7 +78,7 @@ def stage(
     if draft.has_committed(transaction):
         return False
     found = draft.find_stage(stage_id)
-    if found is None and len(draft.list_stages()) >= STAGES_MAX:
+    if found is None and draft.count_stages() >= STAGES_MAX:
         raise TooManyRequests(
             f"stage {stage_id} of transaction {transaction.writer} cannot be opened: {STAGES_MAX} stages are open "
             "already, the max. Commit or drop other transactions first, or write with fewer tasks at a time"
@@ -87,7 +87,7 @@ def stage(
         raise PreconditionFailed(f"stage {stage_id} is committed, or belongs to another transaction")
     if found is not None and found.has(sequence):
         return True
-    to_store = sender.prepare(draft, published, now_ms)
+    to_store = sender.prepare(draft, checked, now_ms)
     byte_count = columns.count_bytes(to_store.batch)
     _check_limits(draft, transaction, stage_id, to_store.batch.num_rows, byte_count)
     queue = _find_stage_queue(draft, stage_id)

@@ -237,6 +237,11 @@ class Draft(TopicsAndGroups):
         assert stage is not None, f"stage {stage_id}"
         return stage
 
+    def count_stages(self) -> int:
+        """Returns the number of all stages."""
+        kept = self.state.stages.all()
+        return len(kept) + sum((stage is not None) - (stage_id in kept) for stage_id, stage in self._stages.items())
+
     def list_stages(self) -> dict[str, Stage]:
         """Returns all stages by their ids."""
         stages = {**self.state.stages.all(), **self._stages}

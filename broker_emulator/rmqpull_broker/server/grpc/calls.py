@@ -114,13 +114,11 @@ class LargeRequest(NamedTuple):
 
     async def read(self, slices: Slices) -> Message | _Unreadable:
         """Reads it in slices."""
-        steps, found = read_in_steps(self.data, self.kind, self.fields_max), list[Any]()
         try:
-            if not slices.begin(steps, found.append):
-                await slices.finish(steps, found.append)
+            (message,) = await slices.collect(read_in_steps(self.data, self.kind, self.fields_max))
         except (BadRequest, DecodeError) as error:
             return _Unreadable(str(error))
-        return cast("Message", found[0])
+        return cast("Message", message)
 
 
 def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | LargeRequest | _Unreadable]:

@@ -56,6 +56,13 @@ class Slices:
                 return False
         return True
 
+    async def collect(self, steps: Iterator[T | None]) -> list[T]:
+        """Returns the parts of the result. Raises what a step raises."""
+        found: list[T] = []
+        if not self.begin(steps, found.append):
+            await self.finish(steps, found.append)
+        return found
+
     async def finish(self, steps: Iterator[T | None], take: Callable[[T], object]) -> None:
         """Runs what is left, slice by slice."""
         async with self._lock:

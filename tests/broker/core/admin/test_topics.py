@@ -17,7 +17,6 @@ from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset, commit_offsets, reset_offsets
-from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -209,7 +208,7 @@ def _send(name: str, group: str | None) -> Step:
 
 
 def _publish(name: str, count: int) -> Step:
-    return lambda core, draft: core.sender.publish(draft, Published(name, core.batch([b"x"] * count), "c"), 1_000)
+    return lambda core, draft: core.sender.publish(draft, core.check(core.batch([b"x"] * count), name), 1_000)
 
 
 def _put(name: str, read: int, write: int, perm: int, topic_type: TopicType) -> Step:

@@ -7,7 +7,6 @@ import pytest
 
 from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId, PreconditionFailed
 from rmqpull_broker.core.sending.commits import Outcome, check_record, count_missing, judge, refuse_older
-from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
@@ -124,8 +123,8 @@ BATCH = TransactionId("query", 7)
 
 
 def hand_over(core: CoreHarness, stage_id: str, sequence: int = 0) -> None:
-    rows = Published("orders", pa.record_batch({"body": [b"1"]}), "client")
-    core.run(lambda draft: stage(draft, core.sender, BATCH, stage_id, sequence, rows, 1))
+    checked = core.check(pa.record_batch({"body": [b"1"]}))
+    core.run(lambda draft: stage(draft, core.sender, BATCH, stage_id, sequence, checked, 1))
 
 
 @pytest.fixture

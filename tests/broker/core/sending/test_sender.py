@@ -56,6 +56,20 @@ def test_messages_of_one_send_go_to_one_queue_in_their_order(core: CoreHarness) 
     assert {(row.store_timestamp_ms, row.store_host) for row in stored} == {(1_000, "127.0.0.1:8081")}
 
 
+def test_a_large_batch_is_checked_in_steps(core: CoreHarness) -> None:
+    rows = core.batch([b"x"] * 40_000)
+    *between, checked = core.sender.check(Published("orders", rows, "client"), core.now_ms)
+    assert between == [None] * 3
+    assert checked is not None
+    assert checked.batch.num_rows == 40_000
+
+
+def test_a_bad_row_is_found_in_each_step(core: CoreHarness) -> None:
+    for bad in (0, 16_383, 16_384, 39_999):
+        with pytest.raises(MessageBodyEmpty):
+            core.check(core.batch([b"" if row == bad else b"x" for row in range(40_000)]))
+
+
 def test_sends_take_the_queues_in_turn(core: CoreHarness) -> None:
     core.topic(queue_count=3)
     for number in range(7):
@@ -255,7 +269,7 @@ def test_sends_that_are_drafted_together_get_offsets_one_after_another(core: Cor
     for number in range(3):
         core.sender.send(draft, "orders", [Message(b"x", str(number))], 1_000)
         draft.end_command()
-    core.sender.publish(draft, Published("orders", published(body=[b"y", b"z"]), "client"), 1_000)
+    core.sender.publish(draft, core.check(published(body=[b"y", b"z"])), 1_000)
     draft.end_command()
     assert core.state.bounds(core.queue(0)).max_offset == 0
     for facts in draft.fact_batches:
@@ -337,7 +351,7 @@ def test_publishing_returns_the_system_queues_of_delayed_rows(core: CoreHarness)
 
 def test_a_batch_may_create_its_topic_and_a_refused_one_creates_none(core: CoreHarness) -> None:
     def publish(batch: pa.RecordBatch, creation: AutoCreation | None) -> object:
-        return core.run(lambda draft: core.sender.publish(draft, Published("new", batch, "client", creation), 1_000))
+        return core.publish(batch, "new", creation=creation)
 
     good, bad = published(body=[b"x"]), published(body=[b"x"], messageGroup=["g"])
     creation = AutoCreation("TBW102", 2)

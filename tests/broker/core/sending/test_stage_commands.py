@@ -17,7 +17,6 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, drop, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
@@ -42,8 +41,8 @@ def hand_over(
 ) -> bool:
     """Stages messages; ``texts`` are further columns."""
     rows = pa.record_batch({"body": pa.array(bodies, pa.binary()), **texts})
-    published = Published(topic, rows, "client")
-    return core.run(lambda draft: stage(draft, core.sender, batch, stage_id, sequence, published, core.now_ms))
+    checked = core.check(rows, topic)
+    return core.run(lambda draft: stage(draft, core.sender, batch, stage_id, sequence, checked, core.now_ms))
 
 
 def finish(
@@ -253,14 +252,14 @@ def test_a_delayed_message_waits_after_its_commit(core: CoreHarness) -> None:
     core.topic(topic_type=TopicType.DELAY)
     due = pa.array([9_000_000], pa.timestamp("us", tz="UTC"))
     rows = pa.record_batch({"body": pa.array([b"later"], pa.binary()), "deliveryTimestamp": due})
-    core.run(lambda draft: stage(draft, core.sender, BATCH, "a", 0, Published("orders", rows, "c"), core.now_ms))
+    core.run(lambda draft: stage(draft, core.sender, BATCH, "a", 0, core.check(rows), core.now_ms))
     assert len(core.state.delayed) == 0
     finish(core, ("a", 1))
     assert bodies(core) == []
     assert len(core.state.delayed) == 1
     far = pa.record_batch({"body": [b"x"], "deliveryTimestamp": pa.array([10**15], pa.timestamp("us", tz="UTC"))})
     with pytest.raises(IllegalDeliveryTime):
-        core.run(lambda draft: stage(draft, core.sender, WRITE, "b", 0, Published("orders", far, "c"), core.now_ms))
+        core.run(lambda draft: stage(draft, core.sender, WRITE, "b", 0, core.check(far), core.now_ms))
 
 
 def test_writes_are_remembered_for_a_while_and_queries_for_ever(
@@ -286,7 +285,7 @@ def test_commands_that_are_drafted_together_see_each_other(core: CoreHarness) ->
 
     def hand(sequence: int) -> None:
         rows = pa.record_batch({"body": [b"%d" % sequence]})
-        stage(draft, core.sender, BATCH, "a", sequence, Published("orders", rows, "c"), 1)
+        stage(draft, core.sender, BATCH, "a", sequence, core.check(rows), 1)
         draft.end_command()
 
     for sequence in (0, 1, 1):
@@ -334,7 +333,7 @@ def test_a_row_may_name_its_queue(core: CoreHarness) -> None:
     numbers = pa.array([2, None, 0, None], pa.int32())
     names = ["broker-a", None, "broker-a", None]
     rows = pa.record_batch({"body": [b"1", b"2", b"3", b"4"], "brokerName": names, "queueId": numbers})
-    core.run(lambda draft: core.sender.publish(draft, Published("orders", rows, "c"), 1))
+    core.publish(rows)
     assert [bodies(core, core.queue(at)) for at in range(3)] == [[b"2", b"3"], [b"4"], [b"1"]]
 
 
@@ -346,14 +345,14 @@ def test_a_queue_that_producers_do_not_see_is_refused(core: CoreHarness, name: s
     columns = {"brokerName": pa.array([None, name], pa.string()), "queueId": pa.array([None, number], pa.int32())}
     rows = pa.record_batch({"body": [b"1", b"2"], **columns})
     with pytest.raises(BadRequest, match=f"row 1 names queue {number} of broker {name}"):
-        core.run(lambda draft: core.sender.publish(draft, Published("orders", rows, "c"), 1))
+        core.publish(rows)
 
 
 def test_half_of_the_name_of_a_queue_is_refused(core: CoreHarness) -> None:
     core.topic()
     rows = pa.record_batch({"body": [b"1"], "queueId": pa.array([0], pa.int32())})
     with pytest.raises(BadRequest, match="brokerName and queueId together"):
-        core.run(lambda draft: core.sender.publish(draft, Published("orders", rows, "c"), 1))
+        core.publish(rows)
 
 
 def test_rows_with_the_same_keys_go_to_the_same_queue(core: CoreHarness) -> None:
@@ -362,7 +361,7 @@ def test_rows_with_the_same_keys_go_to_the_same_queue(core: CoreHarness) -> None
     rows = pa.record_batch(
         {"body": [b"%d" % at for at in range(7)], "keys": pa.array(keys, pa.list_(pa.field("element", pa.string())))}
     )
-    core.run(lambda draft: core.sender.publish(draft, Published("orders", rows, "c", by_keys=True), 1))
+    core.publish(rows, by_keys=True)
     queues = {at: bodies(core, core.queue(at)) for at in range(4)}
     (mine,) = [queue for queue in queues.values() if b"0" in queue]
     assert [body for body in mine if body in (b"0", b"3", b"6")] == [b"0", b"3", b"6"]

@@ -8,7 +8,8 @@ import pytest
 
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.sending.stage_commands import drop
+from rmqpull_broker.core.sending.stage_commands import drop, stage
+from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CallStaged
 from rmqpull_broker.core.state.stages import CALL_BYTES, Stages
 from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over
@@ -22,6 +23,21 @@ def test_open_stages_are_limited(core: CoreHarness, monkeypatch: pytest.MonkeyPa
     hand_over(core, b"2", sequence=1)
     with pytest.raises(TooManyRequests, match="stage b of transaction write cannot be opened: 1 stages are open"):
         hand_over(core, b"3", stage_id="b", batch=WRITE)
+
+
+def test_open_stages_are_counted_with_what_the_draft_changes(core: CoreHarness) -> None:
+    core.topic()
+    hand_over(core, b"1")
+    hand_over(core, b"2", stage_id="b", batch=WRITE)
+    draft = Draft(core.state)
+    assert draft.count_stages() == 2
+    drop(draft, BATCH)
+    draft.end_command()
+    assert draft.count_stages() == 1
+    for stage_id in ("a", "b", "c"):  # one that is gone, one that is there, a new one
+        stage(draft, core.sender, WRITE, stage_id, 7, core.check(core.batch([b"3"])), 1)
+        draft.end_command()
+    assert draft.count_stages() == len(draft.list_stages()) == 3
 
 
 @pytest.mark.parametrize(("name", "what", "limit"), [("STAGE_ROWS_MAX", "rows", 4), ("STAGE_BYTES_MAX", "bytes", 40)])

@@ -21,7 +21,7 @@ from rmqpull_broker.core.errors import (
     TopicNotFound,
 )
 from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
-from rmqpull_broker.core.sending.publishing import Published, TopicPart
+from rmqpull_broker.core.sending.publishing import TopicPart
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
 from rmqpull_broker.core.state.draft import Draft
 from tests.broker.core.sending.test_stage_commands import BATCH, bodies, finish, hand_over, store_call
@@ -39,8 +39,8 @@ def hand_over_parts(
     rows = pa.record_batch({"body": pa.array([body for _, own in parts for body in own], pa.binary()), **texts})
     lengths = counts or [len(own) for _, own in parts]
     of_topics = [TopicPart(topic, count) for (topic, _), count in zip(parts, lengths, strict=True)]
-    published = Published("", rows, "client", parts=of_topics)
-    return core.run(lambda draft: stage(draft, core.sender, BATCH, "a", sequence, published, core.now_ms))
+    checked = core.check(rows, "", parts=of_topics)
+    return core.run(lambda draft: stage(draft, core.sender, BATCH, "a", sequence, checked, core.now_ms))
 
 
 def test_one_call_takes_rows_of_several_topics_and_each_keeps_its_order(core: CoreHarness) -> None:
@@ -62,7 +62,7 @@ def test_a_batch_of_several_topics_may_be_published_at_once(core: CoreHarness) -
     groups = pa.array([None, None, "g"], pa.string())
     rows = pa.record_batch({"body": [b"1", b"2", b"3"], "deliveryTimestamp": due, "messageGroup": groups})
     parts = [TopicPart(name, 1) for name in ("orders", "late", "paid")]
-    core.run(lambda draft: core.sender.publish(draft, Published("", rows, "c", parts=parts), core.now_ms))
+    core.publish(rows, "", parts=parts)
     assert bodies(core) == [b"1"]
     assert bodies(core, core.queue(topic="paid")) == [b"3"]
     assert len(core.state.delayed) == 1

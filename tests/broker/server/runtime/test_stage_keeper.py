@@ -26,6 +26,7 @@ from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.stage_keeper import RETRY_MS, TIMEOUT_MS, StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
+from tests.harness.core import check_batch
 from tests.harness.waiting import until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -87,7 +88,8 @@ class Broker:
 
         def command(draft: Draft, sequence: int, body: bytes) -> None:
             published = Published("orders", pa.record_batch({"body": [body]}), "client")
-            stage(draft, self.sender, batch, stage_id, sequence, published, self.clock.wall_ms(), timeout_ms)
+            checked = check_batch(self.sender, published, self.clock.wall_ms())
+            stage(draft, self.sender, batch, stage_id, sequence, checked, self.clock.wall_ms(), timeout_ms)
 
         for sequence, body in enumerate(bodies):
             await self.group_commit.execute(partial(command, sequence=sequence, body=body))

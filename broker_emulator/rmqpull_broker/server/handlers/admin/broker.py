@@ -61,13 +61,10 @@ async def expire_now(service: Service, request: rpc.ExpireNowRequest, caller: Ca
 
 
 async def _sum_min_offsets(service: Service) -> int:
-    state, sums = service.state, list[int]()
+    state = service.state
 
     def add_topics() -> Iterator[int]:
         for topic in list(state.topics.values()):
             yield sum(state.bounds(queue).min_offset for queue in state.list_readable_queues(topic))
 
-    steps = add_topics()
-    if not service.slices.begin(steps, sums.append):
-        await service.slices.finish(steps, sums.append)
-    return sum(sums)
+    return sum(await service.slices.collect(add_topics()))

@@ -24,8 +24,9 @@ async def publish_columns(
         queue_nums = request.default_topic_queue_nums or DEFAULT_TOPIC_QUEUE_NUMS
         creation = AutoCreation(request.default_topic, queue_nums)
     published = published_from(request, caller.address, creation)
+    (checked,) = await service.slices.collect(service.sender.check(published, service.clock_ms()))
     parts = await service.group_commit.execute(
-        lambda draft: service.sender.publish(draft, published, service.clock_ms()), len(request.arrow_ipc)
+        lambda draft: service.sender.publish(draft, checked, service.clock_ms()), len(request.arrow_ipc)
     )
     ranges = [
         rpc.PublishedRange(queue=column_queue_to(part.queue), first_offset=part.first_offset, row_count=part.row_count)

@@ -78,16 +78,13 @@ async def _read_batch(
     service: RemotingService, request: SendRequest, body: memoryview, origin: Origin
 ) -> Sequence[Message] | pa.RecordBatch:
     """Reads a batch. One that cannot be read or stored is refused after the checks of its request."""
-    reading, slices = read_batch(body, request.batch_properties, origin), service.service.slices
-    parts: list[pa.RecordBatch] = []
+    reading = read_batch(body, request.batch_properties, origin)
     try:
         messages = list(islice(reading, PART_ROWS))
         if len(messages) < PART_ROWS or not TIMER_NAMES.isdisjoint(request.batch_properties):
             return [*messages, *reading]
         part_reader = PartReader(service.properties, service.service.sender.store_host, request.reconsume_times)
-        steps = part_reader.read(chain(messages, reading))
-        if not slices.begin(steps, parts.append):
-            await slices.finish(steps, parts.append)
+        parts = await service.service.slices.collect(part_reader.read(chain(messages, reading)))
         part_reader.check_sizes()
     except BrokerError:
         await _store(service, request, check_batch_request, 0)

@@ -25,6 +25,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
     transaction_id = transaction_id_from(request.transaction)
     service.stage_keeper.check_timeout(request.timeout_ms)
     published = published_from(request, caller.address)
+    (checked,) = await service.slices.collect(service.sender.check(published, service.clock_ms()))
     is_staged = await service.group_commit.execute(
         lambda draft: stage_commands.stage(
             draft,
@@ -32,7 +33,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
             transaction_id,
             request.stage_id,
             request.sequence,
-            published,
+            checked,
             service.clock_ms(),
             request.timeout_ms,
         ),
