@@ -7,6 +7,7 @@ texts.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,10 @@ from rmqpull_broker.core.filters.sql92 import (
 
 if TYPE_CHECKING:
     from lark import Token
+
+TEXT = r"'(?:''|[^'])*'"
+"""A text in its quotes, as a regular expression. A quote in it is doubled."""
+_TEXT = re.compile(TEXT)
 
 
 class Rules:
@@ -159,7 +164,12 @@ def _check_bounds(low: Constant, high: Constant) -> None:
 def _make_in(operand: Expression, literals: Sequence[str], negated: bool) -> Expression:
     if not isinstance(operand, Property):
         raise make_error(f"Expected a property for In expression, got: {operand}")
-    return In(operand, list(map(_unquote, literals)), negated)
+    return In(operand, [_unquote(text) for literal in literals for text in list_texts(literal)], negated)
+
+
+def list_texts(literals: str) -> list[str]:
+    """Returns the texts of a list in their quotes."""
+    return _TEXT.findall(literals)
 
 
 def _unquote(literal: str) -> str:

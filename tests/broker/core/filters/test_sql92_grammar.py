@@ -35,6 +35,10 @@ from tests.harness.hostile_input import limit_cpu
         ("a = 5l AND a = 9223372036854775807L", "((a == 5) && (a == 9223372036854775807))"),
         ("a = .5 OR a = 12. OR a = 1.5e-3", "(((a == 0.5) || (a == 12.0)) || (a == 0.0015))"),
         ("a = '' OR a = '''' OR a = 'it''s'", "(((a == '') || (a == '''')) || (a == 'it''s'))"),
+        # lists
+        ("a IN ('x')", "a IN ( x )"),
+        ("a NOT IN\n( 'it''s' ,\t'y','''' )", "a NOT IN ( it's, y, ' )"),
+        ("a IN ( /* c */ 'x', 'y' /* c */ , 'z','w')", "a IN ( x, y, z, w )"),
         # blanks and comments
         ("\t\r\n\fa\n=/* \n*/1/**/", "(a == 1)"),
         ("-- c\na = 5 -- d\r\nAND b", "((a == 5) && b)"),
@@ -55,6 +59,11 @@ def test_an_expression_is_read_as(expression: str, read: str) -> None:
     [
         ("", 'Encountered "<EOF>"'),
         ("a = 5 AND", 'Encountered "<EOF>"'),
+        ("a IN ('x','y'", 'Encountered "<EOF>"'),
+        ("a IN ('x','y',)", 'Encountered ")" at line 1, column 15'),
+        ("a IN ('x' 'y')", "Encountered \"'y'\" at line 1, column 11"),
+        ("a IN ('x', y)", 'Encountered "y" at line 1, column 12'),
+        ("a IN ('x','y)", 'Lexical error at line 1, column 11.  Encountered: "\'"'),
         ("a = 5 AND\n OR b", 'Encountered "OR" at line 2, column 2'),
         ("a == 5", 'Encountered "=" at line 1, column 4'),
         ("a IN (5)", 'Encountered "5" at line 1, column 7'),
@@ -107,11 +116,15 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "expression",
-    ["(" * 16_000 + "a" + ")" * 16_000, "+" * TOKENS_MAX + "a", "a IN (" + ",".join(["'x'"] * TOKENS_MAX) + ")"],
+    ("expression", "token_count"),
+    [
+        ("(" * 16_000 + "a" + ")" * 16_000, TOKENS_MAX + 1),
+        ("+" * TOKENS_MAX + "a", TOKENS_MAX + 1),
+        ("a IN (" + ",".join(["'x'"] * TOKENS_MAX) + ")", 4),  # the list is one token
+    ],
 )
 def test_an_expression_that_takes_long_is_read_no_further_than_its_limits(
-    expression: str, monkeypatch: pytest.MonkeyPatch
+    expression: str, token_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scanned: list[str] = []
     scan = sql92_grammar._scan
@@ -124,11 +137,15 @@ def test_an_expression_that_takes_long_is_read_no_further_than_its_limits(
     monkeypatch.setattr(sql92_grammar, "_scan", watch)
     with pytest.raises(TooComplex, match=f"more than {TOKENS_MAX} words and signs"):
         parse(expression)
-    assert len(scanned) == TOKENS_MAX + 1
+    assert len(scanned) == token_count
 
 
 def test_the_longest_expression_is_read() -> None:
     assert str(parse("+" * (TOKENS_MAX - 1) + "a")) == "a"
+    texts = [f"'{number}'" for number in range(TOKENS_MAX // 2 - 2)]
+    assert str(parse(f"a IN ({','.join(texts)})")) == f"a IN ( {', '.join(texts)} )".replace("'", "")
+    with pytest.raises(TooComplex):
+        parse(f"a IN ({','.join(texts)},'last')")
 
 
 def test_what_follows_the_expression_has_no_limit() -> None:
