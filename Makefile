@@ -17,8 +17,10 @@ TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 
 
 # Python with PySpark VERSION, which has an environment in the user's cache, or with that of .venv. Of rmqpull it takes what is here.
 VERSION :=
+# The home of the Java that RUN_SPARK takes, if not that of the set-up.
+SPARK_JAVA :=
 RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$(PYTHON)") && \
-	JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
+	JAVA_HOME="$(or $(SPARK_JAVA),$$(cat .venv/java-home))" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
 	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
 
 .DEFAULT_GOAL := help
@@ -47,7 +49,7 @@ test-fast: set-up ## run the tests that start no Spark and no other process (two
 # tests of the client and the main ones of source and sink. With ARGS, all run what ARGS say. .ci/nightly runs other releases.
 APACHE_RELEASES ?= 5.3 4.9
 APACHE_MAIN_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
-TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large and not nightly and not packages"
 
 test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (13 minutes on two cores)
@@ -92,7 +94,7 @@ PACKAGES ?= oldest
 test-packages: set-up ## run tests with the oldest packages that setup.py allows, and with those that a platform pins (2 minutes on two cores)
 	@scripts/set-up maven
 	@$(TEST_ENV) "$(PYTHON)" -m scripts.test_packages $(PACKAGES) $(ARGS)
-	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest -m packages --apache-version 5.3 tests/packages
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest -m "packages and not nightly" --apache-version 5.3 tests/packages
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
