@@ -40,7 +40,6 @@ setup(
         "pyarrow>=18",  # PySpark's own lower bound
         "click>=8.1",
         "rich>=13.7",
-        "lark>=1.2.1",  # the grammar of SQL92 filter expressions
         "prometheus-client>=0.21",
         "tomli>=2; python_version < '3.11'",  # broker.toml; newer Pythons include it
     ],

@@ -153,7 +153,7 @@ LAYERS = (
     # The broker's rules.
     Layer("rmqpull_broker/core/messages/*", f"{of_core('messages')} pyarrow", EFFECTS),
     Layer("rmqpull_broker/core/state/*", f"{of_core('state', 'messages')} pyarrow", EFFECTS),
-    Layer("rmqpull_broker/core/filters/*", f"{of_core('filters', 'messages')} pyarrow lark", EFFECTS),
+    Layer("rmqpull_broker/core/filters/*", f"{of_core('filters', 'messages')} pyarrow", EFFECTS),
     Layer("rmqpull_broker/core/admin/*", of_core("admin", "state", "messages"), EFFECTS),
     Layer("rmqpull_broker/core/clients/*", of_core("clients", "admin", "filters", "state", "messages"), EFFECTS),
     Layer("rmqpull_broker/core/sending/*", f"{of_core('sending', 'admin', 'state', 'messages')} pyarrow", EFFECTS),

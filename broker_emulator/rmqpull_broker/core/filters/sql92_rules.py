@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rmqpull_broker.core.filters.java_values import INTEGER_MAX, LONG_MAX, Long, NotComparable, compare
 from rmqpull_broker.core.filters.sql92 import (
@@ -26,9 +25,6 @@ from rmqpull_broker.core.filters.sql92 import (
     Search,
     make_error,
 )
-
-if TYPE_CHECKING:
-    from lark import Token
 
 TEXT = r"'(?:''|[^'])*'"
 """A text in its quotes, as a regular expression. A quote in it is doubled."""
@@ -82,17 +78,14 @@ class Rules:
         """Bounds may be in the wrong order."""
         return Logic(True, [self.ordering(value, "<", low), self.ordering(value, ">", high)])
 
-    def is_in(self, operand: Expression, *literals: str) -> Expression:
-        return _make_in(operand, literals, negated=False)
+    def is_in(self, operand: Expression, literals: Sequence[str], negated: bool) -> Expression:
+        """``literals`` are texts in quotes, each one or several with commas between them."""
+        if not isinstance(operand, Property):
+            raise make_error(f"Expected a property for In expression, got: {operand}")
+        return In(operand, [_unquote(text) for literal in literals for text in list_texts(literal)], negated)
 
-    def is_not_in(self, operand: Expression, *literals: str) -> Expression:
-        return _make_in(operand, literals, negated=True)
-
-    def search(self, operand: Expression, keyword: Token, literal: str) -> Expression:
-        return Search(keyword.type, operand, _unquote(literal), negated=False)
-
-    def search_not(self, operand: Expression, keyword: Token, literal: str) -> Expression:
-        return Search(keyword.type, operand, _unquote(literal), negated=True)
+    def search(self, operand: Expression, symbol: str, literal: str, negated: bool) -> Expression:
+        return Search(symbol, operand, _unquote(literal), negated)
 
     def negate(self, operand: Expression) -> Expression:
         return Negate(operand)
@@ -120,17 +113,20 @@ class Rules:
             raise make_error(f"{literal} is less than 4.9E-324")
         return Constant(number)
 
-    def true(self) -> Expression:
+    def true(self, _: str) -> Expression:
         return Constant(True)
 
-    def false(self) -> Expression:
+    def false(self, _: str) -> Expression:
         return Constant(False)
 
-    def null(self) -> Expression:
+    def null(self, _: str) -> Expression:
         return Constant(None)
 
     def property(self, name: str) -> Expression:
-        return Property(str(name))
+        return Property(name)
+
+
+RULES = Rules()
 
 
 def _make_condition(expression: Expression) -> Expression:
@@ -159,12 +155,6 @@ def _check_bounds(low: Constant, high: Constant) -> None:
         raise make_error(
             f"Illegal values of between, left value({low.value}) must less than or equal to right value({high.value})"
         )
-
-
-def _make_in(operand: Expression, literals: Sequence[str], negated: bool) -> Expression:
-    if not isinstance(operand, Property):
-        raise make_error(f"Expected a property for In expression, got: {operand}")
-    return In(operand, [_unquote(text) for literal in literals for text in list_texts(literal)], negated)
 
 
 def list_texts(literals: str) -> list[str]:
