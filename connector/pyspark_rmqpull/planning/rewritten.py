@@ -48,12 +48,24 @@ class Rewritten:
             )
         else:
             text = (
-                f"Queue {queue} has another message at offset {witness.offset} than the one that the query has passed "
-                f"there: its history was rewritten. The data of broker {queue.broker_name} was restored from a backup, "
-                f"or lost its tail in a crash, or topic {queue.topic} was created again, and the queue has grown past "
-                f"offset {offset} since then. The query has not read the new messages before that offset."
+                f"{_describe(queue, witness)}, and the queue has grown past offset {offset} since then. The query has "
+                "not read the new messages before that offset."
             )
         return Loss(queue, offset, offset, text, resume)
+
+    def make_losses_of_unfinished(self) -> list[Loss]:
+        """Returns the losses of a micro-batch that was planned before its history was rewritten, and is not read yet.
+
+        ``witnesses`` are those of its end.
+        """
+        return [self._make_loss_of_unfinished(queue) for queue in sorted(self.queues)]
+
+    def _make_loss_of_unfinished(self, queue: MessageQueue) -> Loss:
+        witness = self.witnesses[queue]
+        end = witness.offset + 1
+        text = f"{_describe(queue, witness)}, after the query had planned a micro-batch that it has not finished."
+        resume = f"reads this micro-batch as it was planned, and then continues with {self._name_resume(queue)}"
+        return Loss(queue, end, end, text, resume)
 
     def find_resume_offsets(self, queues: Mapping[MessageQueue, Bounds]) -> dict[MessageQueue, int]:
         """Returns where the queues, with these bounds, go on."""
@@ -75,6 +87,14 @@ class Rewritten:
             f"the first message that was stored at {time} or later, when {whose}, and may read messages again that it "
             "has read"
         )
+
+
+def _describe(queue: MessageQueue, witness: Witness) -> str:
+    return (
+        f"Queue {queue} has another message at offset {witness.offset} than the one that the query has passed there: "
+        f"its history was rewritten. The data of broker {queue.broker_name} was restored from a backup, or lost its "
+        f"tail in a crash, or topic {queue.topic} was created again"
+    )
 
 
 NOTHING_REWRITTEN = Rewritten()

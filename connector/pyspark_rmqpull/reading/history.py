@@ -2,13 +2,13 @@
 
 When a micro-batch is planned, the message before its end becomes the witness of each queue. It is compared with what
 the broker has there when a query starts, after a lost connection, and when the end of a queue falls, before the query
-reads on. An idle query asks nothing.
+reads on. So are the witnesses of a micro-batch that an earlier run has not finished. An idle query asks nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.planning.offsets import QueueOffsets
@@ -68,6 +68,17 @@ class History:
         }
         if asked:
             self._compare_now(known, self._choose(asked, self._compared_max))
+        return Rewritten(frozenset(self._rewritten), known, self._planned_ms, self._find_offsets_at)
+
+    def compare_unfinished(self, planned: QueueOffsets, read: Iterable[MessageQueue]) -> Rewritten:
+        """Returns which queues have other messages than an earlier run has seen, when it planned a micro-batch.
+
+        ``planned`` is the end of that micro-batch, and ``read`` are the queues that it reads. The next comparison looks
+        at all queues again, also at those that nobody has answered for here. Never raises.
+        """
+        known = planned.witnesses
+        asked = {queue: known[queue].offset for queue in read if queue in known}
+        self._compare_now(known, self._choose(asked, self._compared_max))
         return Rewritten(frozenset(self._rewritten), known, self._planned_ms, self._find_offsets_at)
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,8 @@ from pyspark_rmqpull.spark_releases.release import (
     SupportsTriggerAvailableNow,
 )
 from rmqpull_client.connection import make_client_id
-from rmqpull_client.model import MessageQueue
+from rmqpull_client.loss import refuse_loss
+from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.offsets.stores import CLUSTERING, make_offset_store
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
@@ -181,11 +182,24 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(sorted(form.items()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of the batch between two offsets."""
+        """The tasks of the batch between two offsets. Raises DataLoss if an earlier run has planned other messages."""
         planned = QueueOffsets.from_json(end)
         ranges = plan_ranges(QueueOffsets.from_json(start), planned)
+        if self._newest is None and start != end:  # PySpark 4.0 and 4.1 also ask for partitions(X, X) (rules 7.12)
+            self._compare_unfinished(planned, ranges.values())
         query_id = None if self._options.fail_on_data_loss else planned.query_id
         return make_partitions(ranges.values(), planned.creation_ids, self._options, self._client, query_id)
+
+    def _compare_unfinished(self, planned: QueueOffsets, ranges: Iterable[QueueRange]) -> None:
+        """Refuses a batch that an earlier run has planned, if its messages are others now.
+
+        With ``failOnDataLoss=false`` the batch stays as it was planned, and the next look reports the loss.
+        """
+        if not self._options.fail_on_data_loss:
+            return
+        rewritten = self._history.compare_unfinished(planned, [entry.queue for entry in ranges if entry.size > 0])
+        for loss in rewritten.make_losses_of_unfinished():
+            refuse_loss(loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

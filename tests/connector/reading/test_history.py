@@ -11,7 +11,7 @@ from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import Bounds
 from rmqpull_client.witness import Witness
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
-from tests.harness.stream_query import CAUGHT_UP, Json, StartQuery
+from tests.harness.stream_query import CAUGHT_UP, Json, StartQuery, offset, ranges_of
 
 OLD = Witness(13, 12, "0c5f1d9ab27e", "columns")
 """The message at offset 13 of queue 0. The fake broker finds a message by its time at the offset of that number."""
@@ -132,6 +132,69 @@ def test_what_is_no_rewritten_history(
     query.plan()
     assert query.offsets["orders"]["a"]["0"] == 20
     assert query.end["witnesses"]["orders"]["a"]["0"][0] == 19
+
+
+def unfinished(*witnesses: Witness) -> Json:
+    """The end of a micro-batch that an earlier run has planned behind offset 10, with the witnesses of queues 0, 1…"""
+    seen = {str(number): list(witness) for number, witness in enumerate(witnesses)}
+    return offset({0: 14, 1: 0}, {0: 10, 1: 0}) | {"witnesses": {"orders": {"a": seen}}}
+
+
+def test_an_unfinished_micro_batch_is_not_read_when_its_messages_are_others(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    """Spark asks for its partitions when it starts the query again, and plans only then (rules 7.12)."""
+    broker.messages[0, 13] = NEW
+    query = start_query()
+    for _ in range(2):  # a query that uses the source twice
+        with pytest.raises(DataLoss) as failed:
+            query.reader.partitions(query.end, unfinished(OLD))
+    for part in (
+        "Queue orders/a/0 has another message at offset 13 than the one that the query has passed there",
+        "was created again, after the query had planned a micro-batch that it has not finished.",
+        "the query then reads this micro-batch as it was planned, and then continues with the first message that was "
+        "stored at 1970-01-01T00:00:00.012+00:00 or later",
+    ):
+        assert part in str(failed.value)
+
+
+def test_what_survives_a_loss_reads_an_unfinished_micro_batch_as_planned_and_then_what_is_new(
+    broker: FakeBrokerClient, start_query: StartQuery, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.messages = {(0, 13): NEW, (0, 19): OLD._replace(offset=19)}
+    grow(broker)
+    query = start_query(unfinished(OLD), failOnDataLoss="false")
+    assert ranges_of(query.reader.partitions({"version": 1}, query.end)) == [[(0, 10, 14)]]
+    assert broker.looked == []
+    query.plan()
+    assert query.tasks == [[(0, 12, 20)]]
+    assert "orders/a/0 has another message at offset 13" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "there", [pytest.param({(0, 13): OLD}, id="the same"), pytest.param({(0, 13): None}, id="none"), {}]
+)
+def test_an_unfinished_micro_batch_is_read_unless_its_messages_are_others(
+    broker: FakeBrokerClient, start_query: StartQuery, there: dict[tuple[int, int], Witness | None]
+) -> None:
+    """Queues that it does not read are not asked, nor is anyone when Spark asks for nothing (rules 7.12)."""
+    broker.messages = there
+    end = unfinished(OLD, OLD)
+    query = start_query(end)
+    assert ranges_of(query.reader.partitions({"version": 1}, end)) == [[(0, 10, 14)]]
+    query.reader.partitions(end, end)
+    assert broker.looked == [{0: 13}]
+
+
+def test_a_micro_batch_of_this_run_is_compared_when_the_next_one_is_planned(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    broker.messages[0, 13] = OLD
+    query = start_query()
+    query.plan()
+    broker.messages[0, 13] = NEW
+    assert query.tasks == [[(0, 10, 14)]]
+    assert broker.looked == [{0: 13}]
 
 
 def test_a_queue_that_was_away_is_compared_when_it_comes_back(
