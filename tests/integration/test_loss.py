@@ -70,6 +70,15 @@ def test_between_runs(queries: Queries, aging: ManagedServer, kind: str) -> None
     assert lost == ({"orders": {"broker-a": {"0": 2}}} if kind == "columns" else None)
 
 
+def test_what_was_read_may_expire(queries: Queries, aging: ManagedServer) -> None:
+    """Also the message before the query's offset, with which it would notice that history was rewritten."""
+    send(aging, 0, 4)
+    queries.run(orders(queries, aging))
+    trim(aging, 4)
+    send(aging, 4, 6)
+    assert queries.run(orders(queries, aging)).bodies == numbers(4, 6)
+
+
 @pytest.mark.parametrize("left", [7, 9])
 def test_while_a_batch_is_read(queries: Queries, aging: ManagedServer, left: int) -> None:
     """Acceptance case 54."""
@@ -155,6 +164,26 @@ def test_a_topic_that_was_created_again_with_a_lower_end(queries: Queries, aging
     assert first.bodies == numbers(20, 23)
     send(aging, 23, 26)
     assert queries.run(orders(queries, aging, failOnDataLoss="false")).bodies == numbers(23, 26)
+
+
+def test_an_unfinished_micro_batch_is_not_read_when_its_history_was_rewritten(
+    queries: Queries, aging: ManagedServer
+) -> None:
+    """Spark starts it again before it plans anything."""
+    send(aging, 0, 3)
+
+    def fail(batch_id: int) -> None:
+        raise RuntimeError("the sink is full")
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        queries.run(orders(queries, aging), fail)
+    aging.delete_topic("orders")
+    aging.create_topic("orders", 1)
+    send(aging, 10, 15)
+    begun: list[int] = []
+    with pytest.raises(StreamingQueryException, match=r"another message at offset 2 .* that it has not finished"):
+        queries.run(orders(queries, aging), begun.append)
+    assert begun == []
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
