@@ -17,6 +17,8 @@ from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 
 CHECKPOINTS = Path(__file__).with_name("checkpoints")
 VERSION_1 = CHECKPOINTS / "offset-version-1.json"
+WITH_WITNESSES = CHECKPOINTS / "offset-version-1-with-witnesses.json"
+"""The same offset with the key that later releases of version 1 have added."""
 LOGGED = sorted(CHECKPOINTS.glob("version-1-*/offsets/*"))
 
 A0, A2, A10, B0 = (
@@ -72,9 +74,20 @@ def test_a_checkpoint_of_version_1_is_read() -> None:
     )
 
 
-def test_a_checkpoint_of_version_1_is_written_as_it_was_read() -> None:
-    written = VERSION_1.read_text().strip()
+@pytest.mark.parametrize("file", [VERSION_1, WITH_WITNESSES], ids=lambda file: file.stem)
+def test_a_checkpoint_of_version_1_is_written_as_it_was_read(file: Path) -> None:
+    written = file.read_text().strip()
     assert json.dumps(QueueOffsets.from_json(json.loads(written)).to_json(), separators=(",", ":")) == written
+
+
+def test_a_release_ignores_the_keys_that_a_later_one_of_the_same_version_has_added() -> None:
+    """So a release from before the witnesses continues from a checkpoint that has them, and drops them."""
+    plain, added = json.loads(VERSION_1.read_text()), json.loads(WITH_WITNESSES.read_text())
+    witnesses = added.pop("witnesses")
+    assert added == plain
+    read = QueueOffsets.from_json({**plain, "addedLater": witnesses})
+    assert read == QueueOffsets.from_json(plain)
+    assert read.to_json() == plain
 
 
 @pytest.mark.parametrize("log", LOGGED, ids=lambda log: "/".join(log.parts[-3::2]))
