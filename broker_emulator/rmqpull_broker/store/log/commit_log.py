@@ -183,8 +183,7 @@ class CommitLog:
     def _roll(self) -> AppendFile:
         """Begins a new segment. Syncs the old one first, or a power cut could leave a gap between them."""
         if self._active is not None:
-            if not self.is_synced:
-                self._active.sync()
+            self._sync_all()
             self._close_active()
             self._base, self._size = self.end, 0
         self._must_roll = False
