@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from processes.apache.servers import Server
+from processes.children import LOOPBACK
 
 # Only what does not change the answers. By default a route has port 8081, whatever port the client asked.
 _SETTINGS = {
@@ -26,7 +27,7 @@ _SETTINGS = {
 
 @dataclass(kw_only=True)
 class Proxy(Server):
-    """Apache's proxy in cluster mode. It serves gRPC at its address.
+    """Apache's proxy in cluster mode. It serves gRPC at its address, and clients of remoting at ``remoting_address``.
 
     ``settings`` are those of `rmq-proxy.json`, by Apache's names. Apache gives no way to listen on the loopback
     interface only.
@@ -34,6 +35,11 @@ class Proxy(Server):
 
     name_servers: str
     settings: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def remoting_address(self) -> str:
+        """The address that clients of the remoting protocol use as that of a name server."""
+        return f"{LOOPBACK}:{self.port + 1}"
 
     @property
     def _name(self) -> str:

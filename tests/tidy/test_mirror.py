@@ -43,9 +43,6 @@ COVERED = {
         "client/transports/test_port.py", BOTH_TRANSPORTS
     ),
     "connector/rmqpull_client/transports/standard/lane.py": Covered("client/transports/test_port.py", BOTH_TRANSPORTS),
-    "connector/rmqpull_client/transports/remoting/client.py": Covered(
-        "client/transports/test_port.py", BOTH_TRANSPORTS
-    ),
     "connector/rmqpull_client/transports/remoting/reading/looking.py": Covered(
         "client/transports/test_port_looking.py", BOTH_TRANSPORTS
     ),

@@ -127,6 +127,7 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
         ("org.apache.rocketmq.acl.common.AclException: No default permission for g", "Give the user"),
         ("org.apache.rocketmq.acl.common.AclException: Check signature failed", "Check the access key"),
         ("a null pointer", "See the broker's log"),
+        ('because "consumerGroupInfo" is null or of another user', "See the broker's log"),
     ],
 )
 def test_a_refusal_does_not_say_that_a_group_has_no_members(remark: str, advice: str) -> None:
@@ -143,6 +144,23 @@ def test_a_refusal_does_not_say_that_a_group_has_no_members(remark: str, advice:
     ):
         client.set_consumer_offsets("g", {QUEUES[0]: 4})
     assert script.offsets == {}
+
+
+@pytest.mark.parametrize(
+    "remark", ['Cannot invoke "a.ConsumerGroupInfo.getAllClientId()" because "consumerGroupInfo" is null', "", None]
+)
+def test_a_proxy_tells_by_an_exception_that_there_are_no_members(remark: str | None) -> None:
+    """The exception has no text before Java 15, nor when it has been thrown often."""
+    script = GroupScript()
+    script.has_group = True
+
+    def fail(request: RemotingCommand) -> Reaction | None:
+        is_asked = request.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP
+        return request.make_response(1, remark=remark) if is_asked else script(request)
+
+    with serve_queues(QueueScript(others=fail)) as (client, _):
+        client.set_consumer_offsets("g", {QUEUES[0]: 4})
+    assert script.offsets == {0: 4}
 
 
 def test_members_are_asked_for_now_and_then() -> None:

@@ -27,6 +27,8 @@ from rmqpull_proto.remoting.signing import sign_fields
 
 _NAMES = frozenset(("topic", "consumerGroup", "producerGroup", "group"))
 _SHORT_NAMES = {RequestCode.SEND_MESSAGE_V2: "ab", RequestCode.SEND_BATCH_MESSAGE: "ab"}
+_BROKER_NAMES: Mapping[int, str] = {RequestCode.SEND_MESSAGE_V2: "n", RequestCode.SEND_BATCH_MESSAGE: "n"}
+"""The field with the broker's name, by request code. In other requests it is ``bname`` (rules 4.2.3)."""
 
 
 class RemotingChannel:
@@ -85,9 +87,15 @@ class RemotingChannel:
             self.routes.refresh((target.topic for target, _ in requests if target != NAME_SERVER), deadline_s)
             return exchange.wait(calls)
 
-    def encode(self, command: RemotingCommand, opaque: int) -> bytes:
-        """Returns the frame of a request, with its names in the namespace, and signed if there are credentials."""
+    def encode(self, command: RemotingCommand, opaque: int, broker_name: str = "") -> bytes:
+        """Returns the frame of a request, with its names in the namespace, and signed if there are credentials.
+
+        ``broker_name`` is the broker that it is for, as Java's clients tell it: Apache's proxy passes a request on to
+        that broker. Brokers do not need it.
+        """
         fields = self._wrap_fields(command)
+        if broker_name:
+            fields = {**fields, _BROKER_NAMES.get(command.code, "bname"): broker_name}
         if (credentials := self.connection.credentials) is not None:
             fields = {**fields, **sign_fields(fields, command.body, credentials.access_key, credentials.secret_key)}
         return encode_command(replace(command, fields=fields, opaque=opaque))

@@ -42,8 +42,8 @@ class Servers(Protocol):
     def connection(self) -> Connection:
         """The settings."""
 
-    def encode(self, command: RemotingCommand, opaque: int) -> bytes:
-        """Returns the frame of a request, with its namespace and its signature."""
+    def encode(self, command: RemotingCommand, opaque: int, broker_name: str = "") -> bytes:
+        """Returns the frame of a request, with its namespace, the name of its broker and its signature."""
 
     def find_places(self, target: Target, deadline_s: float) -> Sequence[Place]:
         """Returns where to send a request, the best place first. Raises NotLocatedYet and RmqpullError."""
@@ -247,7 +247,7 @@ class Exchange:
         try:
             link = self._find_link(place, call, now_s)
             call.opaque = link.connection.next_opaque()
-            link.connection.send(self._servers.encode(call.command, call.opaque))
+            link.connection.send(self._servers.encode(call.command, call.opaque, place.broker_name))
         except ConnectionLost as lost:
             self._fail(call, place, lost)
             return

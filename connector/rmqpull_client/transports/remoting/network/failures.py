@@ -33,7 +33,8 @@ _BUSY_CODES = frozenset(
 )
 _BUSY_TEXTS = re.compile(r"broker busy|system busy|name server not ready")
 _NAMES_MOST = 10
-_NO_MEMBERS = "no consumer for this group"
+_NO_MEMBERS = re.compile(r'^no consumer for this group|"consumerGroupInfo" is null$|^$')
+"""What a broker says, and Apache's proxy: the text of a NullPointerException, which Java does not always give."""
 
 
 class _Refusal(NamedTuple):
@@ -128,8 +129,8 @@ def is_busy(response: RemotingCommand) -> bool:
 
 
 def has_no_members(response: RemotingCommand) -> bool:
-    """Whether a broker says that a consumer group has no members (rules 3.6). Refusals may have the same code."""
-    return response.code == ResponseCode.SYSTEM_ERROR and (response.remark or "").startswith(_NO_MEMBERS)
+    """Whether a server says that a consumer group has no members (rules 3.6). Refusals may have the same code."""
+    return response.code == ResponseCode.SYSTEM_ERROR and bool(_NO_MEMBERS.search(response.remark or ""))
 
 
 def is_leaving(response: RemotingCommand) -> bool:
@@ -169,6 +170,15 @@ def make_unlisted_error(endpoints: str, error: BrokerFailed) -> RmqpullError:
     return OptionError(
         f"The name server at {endpoints} does not list topics, as option topicPattern requires: its "
         "enableAllTopicList is false. Name the topics instead, with option topic."
+    )
+
+
+def make_proxy_error(place: Place) -> OptionError:
+    """Returns the exception for a proxy that is asked for topics: it serves routes, and no list of topics."""
+    return OptionError(
+        f"The server at {place.address} is a proxy, which serves no list of topics, as option topicPattern requires. "
+        "Name the topics instead, with option topic, or set option nameServers to the addresses of the cluster's name "
+        "servers, whose port is 9876 by default."
     )
 
 

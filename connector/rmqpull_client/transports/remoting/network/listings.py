@@ -8,10 +8,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from rmqpull_client.connection import MASTER_ID, unwrap_name
-from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, RmqpullError
+from rmqpull_client.errors import (
+    BrokerBusy,
+    BrokerFailed,
+    BrokerUnavailable,
+    RequestRefused,
+    RmqpullError,
+    Unserved,
+)
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, is_system_topic
 from rmqpull_client.transports.remoting.network.exchange import Call, Exchange, Servers
-from rmqpull_client.transports.remoting.network.failures import join_names, make_bad_body_error, make_unlisted_error
+from rmqpull_client.transports.remoting.network.failures import (
+    join_names,
+    make_bad_body_error,
+    make_proxy_error,
+    make_unlisted_error,
+)
 from rmqpull_client.transports.remoting.network.looks import make_looks
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError
@@ -19,6 +31,7 @@ from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, TopicList
 
 REFRESH_MOST_S = 3.0
 """How long a name server is waited for while an answer of it is known: Java's mqClientApiTimeout (rules 1.1)."""
+_ANY_TOPIC = "TBW102"
 _ANY_CODE = range(-(1 << 31), 1 << 31)
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
@@ -69,6 +82,9 @@ class Listings:
                 exchange.wait([topics, brokers])
             except BrokerFailed as error:
                 raise make_unlisted_error(self._endpoints, error) from None
+            except Unserved:
+                self._refuse_proxy(exchange)
+                raise
         names = decode_body(topics, TopicList.decode).topics
         if brokers.get_response().code != ResponseCode.SUCCESS:  # not every compatible name server tells it
             return names, set(), True
@@ -76,6 +92,18 @@ class Listings:
         if not info.brokers and brokers.place is not None:
             self._cluster.leave_name_server(brokers.place.address)
         return names, {*info.brokers, *info.clusters}, bool(info.brokers)
+
+    def _refuse_proxy(self, exchange: Exchange) -> None:
+        """Raises OptionError if a server that serves no list of topics is a proxy: it serves routes, as no broker does.
+
+        Whether the topic exists does not matter.
+        """
+        asking = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": _ANY_TOPIC})
+        route = exchange.start(NAME_SERVER, asking, accepted=_ANY_CODE)
+        (response,) = exchange.wait([route])
+        if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
+            assert route.place is not None, "it has responded"
+            raise make_proxy_error(route.place)
 
     def describe_none(self) -> str:
         """Describes what is waited for while no broker is registered."""

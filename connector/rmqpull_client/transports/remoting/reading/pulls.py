@@ -68,7 +68,8 @@ class PullFrames:
     def make(self, queue: MessageQueue, opaque: int, offset: int, count: int) -> bytes:
         """Returns the frame of a pull of at most ``count`` messages from ``offset``."""
         if self._is_signed:  # the signature covers all numbers (rules 4.11)
-            return self._servers.encode(make_pull(self._group, queue, offset, count, self._filter), opaque)
+            pull = make_pull(self._group, queue, offset, count, self._filter)
+            return self._servers.encode(pull, opaque, queue.broker_name)
         template = self._templates.get(queue)
         if template is None:
             template = self._templates[queue] = self._make_template(queue)
@@ -76,7 +77,7 @@ class PullFrames:
 
     def _make_template(self, queue: MessageQueue) -> bytes:
         command = make_pull(self._group, queue, _OFFSET_MARK, _COUNT_MARK, self._filter)
-        frame = self._servers.encode(command, 0)
+        frame = self._servers.encode(command, 0, queue.broker_name)
         start, rest = (part.replace(b"%", b"%%") for part in (frame[:_OPAQUE_AT], frame[_OPAQUE_AT + _OPAQUE.size :]))
         rest = rest.replace(_OFFSET_MARK.encode(), b"%%0%dd" % _OFFSET_DIGITS, 1)
         rest = rest.replace(_COUNT_MARK.encode(), b"%%0%dd" % _COUNT_DIGITS, 1)

@@ -157,7 +157,7 @@ class _Parking:
                 link = self._find_link(pull.queue)
                 opaque = link.connection.next_opaque()
                 command = make_pull(self._group, pull.queue, pull.offset, 1, self._filter, self._suspend_ms)
-                link.connection.send(self._servers.encode(command, opaque))
+                link.connection.send(self._servers.encode(command, opaque, pull.queue.broker_name))
                 link.pulls[opaque] = pull
                 link.until_s = now_s + self._suspend_ms / 1000 + GRID_S + self._timeout_s
                 pull.link, pull.parked_s = link, now_s

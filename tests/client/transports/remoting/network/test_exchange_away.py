@@ -34,7 +34,7 @@ class Away:
         self.now_s += timeout_s
         return []
 
-    def encode(self, command: RemotingCommand, opaque: int) -> bytes:
+    def encode(self, command: RemotingCommand, opaque: int, broker_name: str = "") -> bytes:
         return b""
 
     def find_places(self, target: Target, deadline_s: float) -> Sequence[Place]:

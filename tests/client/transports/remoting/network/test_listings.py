@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqpull_client.errors import BrokerFailed, OptionError
+from rmqpull_client.errors import BrokerFailed, OptionError, Unserved
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -82,6 +82,23 @@ def test_a_name_server_that_does_not_list_topics_is_told(connect: Open, name_ser
         connect().listings.list_topics()
     name_server.script = lambda request: request.make_response(1, remark="java.lang.NullPointerException")
     with pytest.raises(BrokerFailed, match="NullPointerException"):
+        connect().listings.list_topics()
+
+
+@pytest.mark.parametrize("has_topic", [True, False])
+def test_a_proxy_is_told_from_a_broker(
+    connect: Open, routes: RouteScript, name_server: ScriptedServer, broker: ScriptedServer, has_topic: bool
+) -> None:
+    """A proxy serves routes, also of topics that do not exist, and neither lists topics nor brokers."""
+    if has_topic:
+        routes.routes["TBW102"] = make_route({"broker-a": {0: broker.address}})
+    name_server.script = lambda request: (
+        routes(request) if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC else refuse_code(request)
+    )
+    with pytest.raises(OptionError, match=r"is a proxy, .*Name the topics instead, with option topic, or set option"):
+        connect().listings.list_topics()
+    name_server.script = refuse_code
+    with pytest.raises(Unserved, match=r"not a name server, perhaps a broker"):
         connect().listings.list_topics()
 
 

@@ -43,6 +43,7 @@ def test_a_pull_neither_sets_an_offset_nor_is_parked() -> None:
     assert command.fields["topic"] == "shop%orders"
     assert [int(command.fields[name]) for name in ("queueId", "queueOffset", "maxMsgNums")] == [3, 100, 32]
     assert [command.fields[name] for name in ("sysFlag", "commitOffset", "subscription")] == ["4", "0", "*"]
+    assert command.fields["bname"] == "broker-a"
 
 
 @pytest.mark.parametrize("length", range(1, 250, 3))

@@ -1,0 +1,119 @@
+"""A client of a real cluster through the remoting port of Apache's proxy: small topics, written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from processes.apache.cluster import ProxiedCluster, make_proxied_cluster
+from processes.apache.releases import Release
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import EVERYTHING, TAG, MessageFilter, QueueRange
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.port import BrokerClient
+
+QUEUES, ROWS = 4, 120
+"""A topic of about 30 KiB: a proxy drops responses for a client that is behind by more than 64 KiB."""
+
+
+@pytest.fixture(scope="module")
+def cluster(apache_release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedCluster]:
+    if apache_release.name in ("4.9", "5.1"):
+        pytest.skip("4.x has no proxy, and Maven has none of 5.1.4")
+    with make_proxied_cluster(tmp_path_factory.mktemp("proxied"), release=apache_release) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(cluster: ProxiedCluster) -> Iterator[BrokerClient]:
+    connected = connect(Connection(name_servers=cluster.proxy.remoting_address))
+    yield connected
+    connected.close()
+
+
+@pytest.fixture(scope="module")
+def direct(cluster: ProxiedCluster) -> Iterator[BrokerClient]:
+    """A client that talks to name server and broker."""
+    connected = connect(Connection(name_servers=cluster.addresses))
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def topic(cluster: ProxiedCluster) -> str:
+    name = f"proxied-{uuid4().hex[:12]}"
+    cluster.administration.create_topic(name, QUEUES)
+    return name
+
+
+def make_rows(count: int) -> pa.RecordBatch:
+    numbers = range(count)
+    return pa.record_batch(
+        {
+            "body": pa.array([b"%d" % number for number in numbers], pa.binary()),
+            "tags": pa.array(["odd" if number % 2 else "even" for number in numbers]),
+        }
+    )
+
+
+def find_ranges(client: BrokerClient, topic: str) -> list[QueueRange]:
+    return [QueueRange(queue, *found) for queue, found in client.query_bounds([topic])[topic].queues.items()]
+
+
+def read(client: BrokerClient, topic: str, message_filter: MessageFilter = EVERYTHING) -> list[tuple[int, str]]:
+    """Returns the number and the tag of each message, sorted."""
+    found: list[tuple[int, str]] = []
+    for step in client.read("readers", find_ranges(client, topic), ["body", "tags"], message_filter=message_filter):
+        for batch in (batch for entry in step for batch in entry.batches):
+            found += zip(map(int, batch["body"].to_pylist()), batch["tags"].to_pylist(), strict=True)
+    return sorted(found)
+
+
+def test_what_batches_and_single_rows_write_is_read(client: BrokerClient, topic: str) -> None:
+    """A batch goes as SEND_BATCH_MESSAGE, and a single row as SEND_MESSAGE_V2."""
+    rows = make_rows(ROWS)
+    client.publish(topic, rows.slice(0, ROWS - 3))
+    for number in range(ROWS - 3, ROWS):
+        client.publish(topic, rows.slice(number, 1))
+    expected = [(number, "odd" if number % 2 else "even") for number in range(ROWS)]
+    assert read(client, topic) == expected
+    assert read(client, topic, MessageFilter("odd", TAG)) == [row for row in expected if row[1] == "odd"]
+
+
+def test_offsets_and_times_are_those_of_the_broker(client: BrokerClient, direct: BrokerClient, topic: str) -> None:
+    for row in range(0, ROWS, 10):
+        client.publish(topic, make_rows(ROWS).slice(row, 10))
+    bounds = client.query_bounds([topic])
+    assert bounds == direct.query_bounds([topic])
+    assert sum(until for _, until in bounds[topic].queues.values()) == ROWS
+    stored_ms = sorted(
+        int(stored.timestamp() * 1_000)
+        for step in direct.read("readers", find_ranges(direct, topic), ["storeTimestamp"])
+        for entry in step
+        for batch in entry.batches
+        for stored in batch["storeTimestamp"].to_pylist()
+    )
+    assert stored_ms[0] < stored_ms[-1]
+    for row in (3, ROWS // 2, ROWS - 1):
+        times = dict.fromkeys(bounds[topic].queues, stored_ms[row])
+        assert client.find_offsets_at(times) == direct.find_offsets_at(times)
+
+
+def test_a_group_without_members_gets_offsets(client: BrokerClient, direct: BrokerClient, topic: str) -> None:
+    client.publish(topic, make_rows(ROWS))
+    group = f"group-of-{topic}"
+    queues = list(client.query_bounds([topic])[topic].queues)
+    client.check_group(group, queues)
+    for offset in (3, 5):
+        wanted = dict.fromkeys(queues, offset)
+        assert client.set_consumer_offsets(group, wanted) == ({} if offset == 3 else dict.fromkeys(queues, 3))
+        assert client.get_consumer_offsets(group, queues) == wanted == direct.get_consumer_offsets(group, queues)
+
+
+def test_a_proxy_lists_no_topics(client: BrokerClient) -> None:
+    with pytest.raises(OptionError, match=r"is a proxy, .*option topicPattern .*Name the topics instead"):
+        client.list_topics()
