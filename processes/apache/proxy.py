@@ -16,6 +16,8 @@ _SETTINGS = {
     "rocketMQClusterName": "DefaultCluster",
     "proxyClusterName": "DefaultCluster",
     "useEndpointPortFromRequest": True,
+    # The host in routes for clients of remoting. By default, it is an address of the machine in its network.
+    "remotingAccessAddr": LOOPBACK,
     # One client of the brokers and few threads: by default, each grows with the number of processors.
     "rocketmqMQClientNum": 1,
     "enablePrintJstack": False,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
 from processes.apache.cluster import ProxiedCluster, make_proxied_cluster
+from processes.apache.java_clients import JavaConsumer
 from processes.apache.releases import Release
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import EVERYTHING, TAG, MessageFilter, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
+from tests.harness.waiting import wait_until
 
 QUEUES, ROWS = 4, 120
 """A topic of about 30 KiB: a proxy drops responses for a client that is behind by more than 64 KiB."""
@@ -112,6 +115,31 @@ def test_a_group_without_members_gets_offsets(client: BrokerClient, direct: Brok
         wanted = dict.fromkeys(queues, offset)
         assert client.set_consumer_offsets(group, wanted) == ({} if offset == 3 else dict.fromkeys(queues, 3))
         assert client.get_consumer_offsets(group, queues) == wanted == direct.get_consumer_offsets(group, queues)
+
+
+def test_a_proxy_knows_the_members_that_use_it(
+    client: BrokerClient,
+    direct: BrokerClient,
+    cluster: ProxiedCluster,
+    apache_release: Release,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    queues = list(client.query_bounds([topic])[topic].queues)
+
+    def is_refused(by: BrokerClient, group: str) -> bool:
+        try:
+            by.check_group(group, queues)
+        except OptionError as error:
+            return "has members" in str(error)
+        return False
+
+    beside, through = f"beside-{topic}", f"through-{topic}"
+    with JavaConsumer(apache_release, cluster.proxy.remoting_address, tmp_path, topic, through):
+        wait_until(lambda: is_refused(client, through), "a member of the proxy")
+    with JavaConsumer(apache_release, cluster.addresses, tmp_path, topic, beside):
+        wait_until(lambda: is_refused(direct, beside), "a member of the broker")
+        assert not is_refused(client, beside)
 
 
 def test_a_proxy_lists_no_topics(client: BrokerClient) -> None:
