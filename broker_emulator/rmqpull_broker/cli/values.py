@@ -6,9 +6,14 @@ import re
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # before 8.4 it takes no parameter
 
 ENDPOINTS_DEFAULT = "127.0.0.1:8081"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -18,7 +23,7 @@ _MQADMIN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})")
 _MILLISECONDS = re.compile(r"-?[0-9]{1,15}")
 
 
-class Parsed(click.ParamType[Any]):
+class Parsed(_ParamType):
     """A value that a function parses. The text of its ValueError becomes the error message."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
