@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -55,12 +56,15 @@ def make_partitions(
     if options.max_bytes_per_partition is not None:
         whole = _try_to_split_by_bytes(whole, options.max_bytes_per_partition, client)
     parts = split_partitions(whole, options.min_partitions, options.max_records_per_partition)
+    connection = options.connection
+
+    @cache  # thousands of partitions may have the same topics
+    def find_reached(topics: frozenset[str]) -> Reached:
+        return list_reached(connection, topics)
+
     return [
         QueueRangesPartition(
-            part,
-            dict(creation_ids),
-            query_id,
-            list_reached(options.connection, {entry.queue.topic for entry in part}),
+            part, dict(creation_ids), query_id, find_reached(frozenset(entry.queue.topic for entry in part))
         )
         for part in parts
     ]

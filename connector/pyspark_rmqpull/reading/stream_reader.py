@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.source import SourceOptions
+from pyspark_rmqpull.planning.known_offsets import KnownOffsets
 from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizing
 from pyspark_rmqpull.planning.offsets import QueueOffsets, nest_offsets
 from pyspark_rmqpull.planning.partitions import plan_ranges
@@ -46,6 +47,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock or Clock()
         self._history = History(self._client, options.pull_group, options.request_timeout_ms, self._clock)
         self._watch = TopicWatch(options, self._client, self._clock, self._history)
+        self._known = KnownOffsets()
         self._sizing = BatchSizing(options.limits)
         self._batch_ends = BatchEnds()
         group = options.group if options.commit_offsets else None
@@ -91,7 +93,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._check_sizes()
         is_first = self._newest is None
-        backlog = self._look(QueueOffsets.from_json(start))
+        backlog = self._look(self._known.read(start))
         self._check_filter(backlog)
         self._check_group(backlog)
         # Not before the look: that would wait twice for an absent broker, and set the offsets of an earlier topic on
@@ -107,7 +109,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if ends == ready.finished.offsets and not ready.start.starts:
             return start
         witnesses = self._history.renew(ready.start, ready.finished, ends)
-        return replace(ready.start, offsets=ends, witnesses=witnesses).to_json()
+        return self._known.write(replace(ready.start, offsets=ends, witnesses=witnesses))
 
     def _wait(self, backlog: Backlog, is_first: bool, is_limited: bool) -> Backlog | None:
         """Waits for messages, and returns the backlog of the batch to plan, or None when there is no batch yet.
@@ -183,8 +185,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets. Raises DataLoss if an earlier run has planned other messages."""
-        planned = QueueOffsets.from_json(end)
-        ranges = plan_ranges(QueueOffsets.from_json(start), planned)
+        planned = self._known.read(end)
+        ranges = plan_ranges(self._known.read(start), planned)
         if self._newest is None and start != end:  # PySpark 4.0 and 4.1 also ask for partitions(X, X) (rules 7.12)
             self._compare_unfinished(planned, ranges.values())
         query_id = None if self._options.fail_on_data_loss else planned.query_id

@@ -291,5 +291,17 @@ def test_a_look_that_took_long_makes_the_next_ones_smaller(
         broker.queues = {number: Bounds(0, end) for number in range(100)}
         broker.lost_connections = 0
         query.plan()
-    # All, and then as many as fit into 4 ms. The comparison of the second micro-batch takes all: the query has started.
-    assert looks == [100, 100, 40, 40]
+    # All, and then as many as fit into 2 ms. The comparison of the second micro-batch takes all: the query has started.
+    assert looks == [100, 100, 20, 20]
+
+
+def test_after_a_look_that_took_no_time_the_next_one_grows_step_by_step(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    broker.messages = {(number, at): OLD._replace(offset=at) for number in range(100) for at in range(10)}
+    query = start_query()
+    for end in range(1, 5):
+        broker.queues = {number: Bounds(0, end) for number in range(1 if end == 1 else 100)}
+        query.plan()
+    # The second micro-batch compares the witness of the first.
+    assert [len(look) for look in broker.looked] == [1, 1, 4, 8, 16]
