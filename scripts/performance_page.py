@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.hostile.figures import markdown as attacks_markdown
+from bench.planning_figures import markdown as planning_markdown
 from bench.result_tables import markdown
 from bench.spark_releases import markdown as releases_markdown
 from scripts.doc_tables import ROOT, write_or_check
@@ -20,6 +21,7 @@ RESULTS_ON_APACHE = ROOT / "bench" / "results" / "apache.json"
 RESULTS_OVER_GRPC = ROOT / "bench" / "results" / "grpc.json"
 RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
 RESULTS_ON_RELEASES = ROOT / "bench" / "results" / "spark.json"
+RESULTS_OF_PLANNING = ROOT / "bench" / "results" / "planning.json"
 RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
 
@@ -56,6 +58,11 @@ def results_on_releases() -> str:
     return releases_markdown(_read(RESULTS_ON_RELEASES))
 
 
+def results_of_planning() -> str:
+    """Returns the table of what witnesses cost, or says that there is none."""
+    return planning_markdown(_read(RESULTS_OF_PLANNING))
+
+
 def _tables(file: Path) -> str:
     return markdown(_read(file))
 
@@ -76,6 +83,7 @@ if __name__ == "__main__":
         "results-over-remoting": results_over_remoting,
         "results-over-grpc": results_over_grpc,
         "results-on-releases": results_on_releases,
+        "results-of-planning": results_of_planning,
     }
     write_or_check(ROOT / "docs" / "performance.md", tables)
     write_or_check(ROOT / "docs" / "hostile.md", {"attacks": attacks})
