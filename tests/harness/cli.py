@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib.metadata import version
 from typing import Any, Protocol
 
-from click.testing import Result
+import pytest
+from click.testing import CliRunner, Result
+
+NEWEST_WORDS = pytest.mark.skipif(
+    tuple(map(int, version("click").split(".")[:2])) < (8, 5), reason="an older click says it in other words"
+)
 
 
 class RunCommand(Protocol):
@@ -14,6 +21,13 @@ class RunCommand(Protocol):
 
 class RunJson(Protocol):
     def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Any: ...
+
+
+def make_runner(**options: Any) -> CliRunner:
+    """Returns a runner of commands that keeps errors apart from the output, as click does by itself from 8.2 on."""
+    if "mix_stderr" in inspect.signature(CliRunner).parameters:
+        options["mix_stderr"] = False
+    return CliRunner(**options)
 
 
 def error_of(result: Result, exit_code: int = 1) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from rmqpull_broker.cli import main
 from rmqpull_broker.testing import RunningBroker, running_broker
-from tests.harness.cli import RunCommand, RunJson
+from tests.harness.cli import RunCommand, RunJson, make_runner
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def run(broker: RunningBroker) -> RunCommand:
     """Runs a command against the broker."""
 
     def run_command(*arguments: str, stdin: str | bytes | None = None) -> Result:
-        return CliRunner(env={"RMQPULL_ENDPOINTS": broker.endpoints}).invoke(
+        return make_runner(env={"RMQPULL_ENDPOINTS": broker.endpoints}).invoke(
             main, list(arguments), input=stdin, prog_name="rmqpull-broker", terminal_width=110
         )
 

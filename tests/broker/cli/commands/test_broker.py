@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
 import rmqpull_broker
 from rmqpull_broker.cli import main
 from tests.harness.broker_processes import StartProcess
-from tests.harness.cli import RunCommand, RunJson
+from tests.harness.cli import RunCommand, RunJson, make_runner
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
@@ -42,9 +41,9 @@ def test_a_broker_that_serves_is_healthy(run: RunCommand, broker: RunningBroker)
 
 
 def test_an_unreachable_broker_is_not_healthy() -> None:
-    result = CliRunner().invoke(main, ["health", "--endpoints", NOWHERE])
+    result = make_runner().invoke(main, ["health", "--endpoints", NOWHERE])
     assert (result.exit_code, result.stderr) == (1, f"{NOWHERE}: not serving (UNAVAILABLE)\n")
-    result = CliRunner().invoke(main, ["health", "--endpoints", NOWHERE, "--quiet"])
+    result = make_runner().invoke(main, ["health", "--endpoints", NOWHERE, "--quiet"])
     assert (result.exit_code, result.output) == (1, "")
 
 
@@ -60,7 +59,7 @@ def test_a_broker_is_configured_by_file_variables_and_flags(
     ).endpoints
 
     def shown(*arguments: str) -> Any:
-        return json.loads(CliRunner().invoke(main, [*arguments, "--json", "--endpoints", endpoints]).stdout)
+        return json.loads(make_runner().invoke(main, [*arguments, "--json", "--endpoints", endpoints]).stdout)
 
     broker = shown("broker", "show")
     assert broker["brokers"] == ["broker-a", "broker-b"]

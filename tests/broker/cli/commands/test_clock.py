@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from rmqpull_broker.cli import main
 from tests.harness.broker_processes import StartProcess
-from tests.harness.cli import RunCommand, RunJson, error_of
+from tests.harness.cli import RunCommand, RunJson, error_of, make_runner
 
 
 def test_the_systems_clock_is_shown_and_cannot_be_moved(run: RunCommand, run_json: RunJson) -> None:
@@ -37,10 +37,10 @@ def test_an_advance_needs_exactly_one_target(run: RunCommand, arguments: list[st
 def test_messages_from_the_future_are_told_of(start_process: StartProcess, tmp_path: Path) -> None:
     options = "--data-dir", str(tmp_path), "--topic", "single:1"
     broker = start_process("--clock", "manual:2136-01-31T12:00:00Z", *options)
-    CliRunner().invoke(main, ["send", "--topic", "single", "--body", "a", "--endpoints", broker.endpoints])
+    make_runner().invoke(main, ["send", "--topic", "single", "--body", "a", "--endpoints", broker.endpoints])
     broker.stop()
     endpoints = start_process(*options).endpoints
-    told = CliRunner().invoke(main, ["clock", "show", "--endpoints", endpoints]).stdout.splitlines()
+    told = make_runner().invoke(main, ["clock", "show", "--endpoints", endpoints]).stdout.splitlines()
     assert told[0].endswith("(system clock)")
     assert told[1] == "the newest message is from the future: its store time is 2136-01-31T12:00:00.000Z"
 
@@ -49,7 +49,7 @@ def test_a_manual_clock_stands_still_until_it_is_advanced(start_process: StartPr
     endpoints = start_process("--clock", "manual:2013-01-31T12:00:00Z", "--topic", "single:1").endpoints
 
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(main, [*arguments, "--endpoints", endpoints])
+        return make_runner().invoke(main, [*arguments, "--endpoints", endpoints])
 
     assert run("clock", "show").stdout == "2013-01-31T12:00:00.000Z (manual clock)\n"
     run("send", "--topic", "single", "--body", "a")

@@ -54,7 +54,7 @@ def test_a_group_has_a_retry_policy(run_json: RunJson, policy: str) -> None:
 def test_a_bad_retry_policy_is_refused(run: RunCommand, policy: str) -> None:
     result = run("group", "create", "g", "--retry-policy", policy)
     assert result.exit_code != 0
-    assert "retry" in result.output
+    assert "retry" in result.stderr
 
 
 def test_the_switches_of_the_remoting_protocol_are_set(run_json: RunJson) -> None:

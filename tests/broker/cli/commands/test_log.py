@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from rmqpull_broker.cli import main
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.vfs import OsFileSystem
 from rmqpull_broker.testing import running_broker
-from tests.harness.cli import error_of
+from tests.harness.cli import error_of, make_runner
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["log", *arguments])
+    return make_runner().invoke(main, ["log", *arguments])
 
 
 def records(*arguments: str) -> list[Any]:
@@ -33,7 +33,7 @@ def directory(tmp_path: Path) -> str:
     path = str(tmp_path)
     with running_broker(topics={"orders": 2}, data_dir=path) as broker:
         for words in ("send --topic orders --body a --body b", "group create readers"):
-            assert CliRunner().invoke(main, [*words.split(), "--endpoints", broker.endpoints]).exit_code == 0
+            assert make_runner().invoke(main, [*words.split(), "--endpoints", broker.endpoints]).exit_code == 0
     return path
 
 
