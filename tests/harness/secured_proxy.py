@@ -38,7 +38,9 @@ class CertificateAuthority:
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of the tests")])
-        self._certificate = self._signed(self._name, self._key.public_key(), x509.BasicConstraints(True, None))
+        signs = x509.KeyUsage(False, False, False, False, False, True, False, False, False)  # certificates
+        own = self._key.public_key()
+        self._certificate = self._signed(self._name, own, x509.BasicConstraints(True, None), signs)
         self.ca_file = folder / "ca.pem"
         self.ca_file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
@@ -72,8 +74,12 @@ class CertificateAuthority:
         day = datetime.timedelta(days=1)
         builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
         builder = builder.not_valid_before(now - 3 * day).not_valid_after(now - day if is_expired else now + day)
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        # Python 3.13 wants a certificate to name its key and that of its authority.
+        own = x509.SubjectKeyIdentifier.from_public_key(key)
+        signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        for extension in (*extensions, own, signed_by):
+            is_critical = isinstance(extension, (x509.BasicConstraints, x509.KeyUsage))
+            builder = builder.add_extension(extension, critical=is_critical)
         return builder.sign(self._key, hashes.SHA256())
 
 

@@ -8,7 +8,7 @@ STEP_S = 0.0001
 """How long a step of a request takes, as long as none was timed."""
 DECAY = 0.9
 """How much of what steps and requests have taken counts after another one."""
-BEGUN_S_MAX = 5 * SLICE_S
+BEGUN_S_MAX = 7 * SLICE_S
 """What the requests that have begun may take together. Those that wait for messages do not count."""
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rmqpull_broker.server.runtime.slices import SLICE_S, Clock, Slice
 
-LONG_S = 3 * SLICE_S
+LONG_S = 4 * SLICE_S
 """A connection that keeps the loop longer than this, although its slice has ended before, is a heavy one."""
 RESTS = 2
 """How many times as long as they have worked heavy connections rest."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-SLICE_S = 0.002
+SLICE_S = 0.0015
 """Seconds of one turn of the event loop for one request or connection. The last step of a slice may end later."""
 
 T = TypeVar("T")
