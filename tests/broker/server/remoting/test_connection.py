@@ -252,7 +252,7 @@ class Starting(Recorder):
         return True
 
 
-@pytest.mark.parametrize(("step_s", "tasks"), [(SLICE_S / 4, 4), (SLICE_S * 1.5, 1)])
+@pytest.mark.parametrize(("step_s", "tasks"), [(SLICE_S / 3.9, 4), (SLICE_S * 1.5, 1)])
 def test_a_turn_begins_as_many_tasks_as_a_slice_has_time_for(step_s: float, tasks: int) -> None:
     recorder = Starting()
     connection = RemotingConnection(NoConnections(cast("Dispatcher", recorder), clock=lambda: 0.0), SITE)
