@@ -45,14 +45,14 @@ test: set-up ## run the tests with real Spark and our own broker, except long on
 test-fast: set-up ## run the tests that start no Spark and no other process (two minutes on two cores)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large and not nightly" --hypothesis-profile fast $(ARGS)
 
-# Each test process starts the servers that its tests need: about 0.5 GB. All releases speak the same protocol, so others than 5.3 run the
+# Each test process starts the servers that its tests need: about 0.5 GB. Many tests wait, so there are more of these processes than cores. All releases speak the same protocol, so others than 5.3 run the
 # tests of the client and the main ones of source and sink. With ARGS, all run what ARGS say. .ci/nightly runs other releases.
 APACHE_RELEASES ?= 5.3 4.9
 APACHE_MAIN_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large and not nightly and not packages"
 
-test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (13 minutes on two cores)
+test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.x, the main ones with 4.x (12 minutes on two cores)
 	@scripts/set-up maven
 	@set -e; for release in $(APACHE_RELEASES); do \
 		echo "test-apache: RocketMQ $$release"; \

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import datetime, timezone
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -196,7 +195,7 @@ def main(quick: bool, file: Path | None, **asked: Any) -> None:
     is_whole = file is None and not quick and all(value is None for value in asked.values())
     console, cores = Console(width=160), pin_cores()
     refuse_a_busy_machine(is_whole, console)
-    begun, others = datetime.now(timezone.utc), Others()
+    others = Others()
     try:
         with pair(list_topics(sizes)) as servers:
             works = Works(servers, sizes)
@@ -204,11 +203,7 @@ def main(quick: bool, file: Path | None, **asked: Any) -> None:
         works.comparisons += measure_memory(sizes.waiting, sizes.in_flight)
     except SoftwareMissing as missing:
         raise click.ClickException(str(missing)) from None
-    run = {
-        "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
-        "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.1f}",
-        "cores used by others": f"{others.cores():.2f}",
-    }
+    run = others.describe_run()
     of_run = {**machine(), "cores": cores, "rocketmq": RELEASE_5.server, **run}
     kept = make_document(
         works.comparisons, of_run, {one.name: getattr(sizes, one.name) for one in fields(sizes)}, works.costs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 from rich.console import Console
@@ -32,12 +33,21 @@ class Others:
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
+        self._begun_at = datetime.now(timezone.utc)
         self._used_before_s = machine_cpu_s() - tree_cpu_s(os.getpid())
 
     def cores(self) -> float:
         """Returns the average since the start. A process that left the run's tree counts as another."""
         used_s = machine_cpu_s() - tree_cpu_s(os.getpid()) - self._used_before_s
         return max(0.0, used_s / max(time.monotonic() - self._begun, 1e-9))
+
+    def describe_run(self) -> dict[str, str]:
+        """Returns when the run began, its minutes until now, and :meth:`cores`, for the table of a run."""
+        return {
+            "begun": f"{self._begun_at:%Y-%m-%d %H:%M} UTC",
+            "minutes": f"{(time.monotonic() - self._begun) / 60:.1f}",
+            "cores used by others": f"{self.cores():.2f}",
+        }
 
 
 def look_around(seconds: float = LOOKS_S) -> float:

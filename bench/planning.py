@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -101,18 +100,14 @@ def main(names: Sequence[str], file: Path | None, **asked: Any) -> None:
     cores = pin_cores()
     refuse_a_busy_machine(is_whole, Console(width=160))
     gc.freeze()  # what the modules hold is no garbage, and the works collect often
-    begun, others, works = datetime.now(timezone.utc), Others(), list[Planned]()
+    others, works = Others(), list[Planned]()
     try:
         for name in names or SERVERS:
             with run_server(name, list_topics(sizes)) as option:
                 works += measure(SERVERS[name], option, sizes)
     except SoftwareMissing as missing:
         raise click.ClickException(str(missing)) from None
-    run = {
-        "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
-        "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.1f}",
-        "cores used by others": f"{others.cores():.2f}",
-    }
+    run = others.describe_run()
     of_run = {**machine(), "cores": cores, "pyspark": SPARK_VERSION, "rocketmq": RELEASE_5.server, **run}
     kept = make_document(of_run, {one.name: getattr(sizes, one.name) for one in fields(sizes)}, works)
     file = file or RESULTS / ("planning.json" if is_whole else "latest.json")

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +85,10 @@ def main(quick: bool, file: Path | None, **asked: Any) -> None:
     cores = pin_cores()
     refuse_a_busy_machine(is_whole, console)
     file = file or RESULTS / "latest.json"
-    begun, others = datetime.now(timezone.utc), Others()
+    others = Others()
     try:
         for found in measured(sizes):
-            run = {
-                "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
-                "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.1f}",
-                "cores used by others": f"{others.cores():.2f}",
-            }
+            run = others.describe_run()
             of_run = {**machine(), "cores": cores, "rocketmq": RELEASE_5.server, **run}
             asked_sizes = {size.name: getattr(sizes, size.name) for size in fields(sizes)}
             kept = document(found.comparisons, of_run, asked_sizes, found.costs)

@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +60,13 @@ class Collected:
         self.titles: dict[str, tuple[str, str]] = {}
         self.figures: dict[str, Figures] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
         self.versions: dict[str, str] = {}
+        # That of the busiest run, since each one's own processes are others for this one when they have ended.
+        self.cores_of_others = 0.0
 
     def add(self, release: str, kept: Mapping[str, Any]) -> None:
         """Adds a run of a release. Raises ClickException where rmqpull has failed. Kafka's source may be missing."""
         of_machine = kept["machine"]
+        self.cores_of_others = max(self.cores_of_others, float(of_machine.get("cores used by others", 0)))
         self.versions[release] = (
             f"{of_machine['spark']}, Python {of_machine['python']}, pyarrow {of_machine['pyarrow']}, "
             f"its Kafka source {of_machine.get('spark-sql-kafka', 'not run')}"
@@ -121,7 +123,7 @@ def main(passes: int, arguments: tuple[str, ...]) -> None:
 
     ARGUMENTS are those of the works, such as --rows 2000000.
     """
-    collected, others, begun = Collected(), Others(), datetime.now(timezone.utc)
+    collected, whole = Collected(), Others()
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
         for number in range(passes):
             for release in reversed(RELEASES) if number % 2 else RELEASES:
@@ -129,9 +131,8 @@ def main(passes: int, arguments: tuple[str, ...]) -> None:
     of_machine = machine()
     conditions = {
         **{name: of_machine[name] for name in ("cores", "memory", "system")},
-        "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
-        "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.0f}",
-        "cores used by others": f"{others.cores():.2f}",
+        **whole.describe_run(),
+        "cores used by others": f"{collected.cores_of_others:.2f}",
     }
     kept = collected.as_json(conditions)
     RESULTS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -145,18 +144,13 @@ def main(
     names = works or (suite.quick_works if quick else suite.works)
     console = Console(width=160)
     is_whole = file is None and not quick and works is None
-    begun = datetime.now(timezone.utc)
     cores = pin_cores()
     refuse_a_busy_machine(is_whole, console)
     file = file or RESULTS / "latest.json"
     file.parent.mkdir(exist_ok=True)
     others = Others()
     for found in measured(sizes, names, not without_kafka, console):
-        run = {
-            "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
-            "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.0f}",
-            "cores used by others": f"{others.cores():.2f}",
-        }
+        run = others.describe_run()
         conditions_of_run = {**machine(), "cores": cores, **versions(found), **run}
         measured_sizes = {name: getattr(sizes, name) for name in suite.shown_sizes}
         kept = document(found.comparisons, conditions_of_run, {"works": found.works, **measured_sizes}, found.costs)

@@ -7,7 +7,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 
 import click
@@ -60,7 +59,7 @@ def main(names: str, seconds: float, file: Path | None) -> None:
     attacks = choose(names)
     lock_machine()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # then brokers and attacks are stopped too
-    cores, begun, others = pin_cores(), datetime.now(timezone.utc), Others()
+    cores, others = pin_cores(), Others()
     file = file or (RESULTS.with_name("latest.json") if names else RESULTS)
     missed = 0
     try:
@@ -71,9 +70,7 @@ def main(names: str, seconds: float, file: Path | None) -> None:
                     of_run = {
                         **machine(),
                         "cores": cores,
-                        "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
-                        "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.1f}",
-                        "cores used by others": f"{others.cores():.2f}",
+                        **others.describe_run(),
                     }
                     kept = make_document(of_run, {"seconds of an attack": seconds}, alone, measured)
                     file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")

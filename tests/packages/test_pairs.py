@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from processes.environments import REPOSITORY, build_wheel, find_python, install, make_environment, make_layer
 from tests.harness.broker_processes import StartBroker
-from tests.harness.waiting import WAIT_S
+from tests.packages.test_pinned import run
 
 pytestmark = [pytest.mark.packages, pytest.mark.nightly, pytest.mark.processes]
 
@@ -41,10 +39,7 @@ def test_the_example_of_the_readme_runs(
     python = make_layer(tmp_path / "environment", make_environment("pair", [f"pyspark=={spark}.*"], base))
     install(python, f"rmqpull[spark] @ {wheel.as_uri()}")
     broker = start_broker({"flights": 8})
-    environment = {**os.environ, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
-    environment.pop("SPARK_HOME", None)  # that of the tests is of another release
-    command = [str(python), str(PROGRAM), str(REPOSITORY / "README.md"), broker.endpoints]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    done = run(python, str(PROGRAM), str(REPOSITORY / "README.md"), broker.endpoints)
     assert done.returncode == 0, done.stderr
     shown = {tuple(map(str.strip, line.strip("|").split("|"))) for line in done.stdout.splitlines() if "|" in line}
     assert {("UA", "UA1545"), ("AA", "AA1141")} <= shown

@@ -21,9 +21,10 @@ _ORDERINGS = ("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 _SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 
 
+_BLANK = r"[ \t\n\r\f]"
 # Letters are spelled out: with a flag for any case, the Kelvin sign would match a k.
 _TERMINALS = {
-    "BLANK": r"[ \t\n\r\f]+",
+    "BLANK": rf"{_BLANK}+",
     "BLOCK_COMMENT": r"/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/",
     "LINE_COMMENT": r"--",
     "STRING": TEXT,
@@ -42,7 +43,7 @@ _TERMINALS = {
     "_PLUS": r"\+",
     "_MINUS": "-",
 }
-_LIST = re.compile(rf"[ \t\n\r\f]*{TEXT}(?:[ \t\n\r\f]*,[ \t\n\r\f]*{TEXT})*")
+_LIST = re.compile(rf"{_BLANK}*{TEXT}(?:{_BLANK}*,{_BLANK}*{TEXT})*")
 """The texts of IN, or the first of them, as one token: one by one they take ten times as long."""
 _TOKEN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _TERMINALS.items()))
 _END_OF_LINE = re.compile(r"\r\n|\n|\r")
