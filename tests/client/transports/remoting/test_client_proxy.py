@@ -63,6 +63,13 @@ def make_rows(count: int) -> pa.RecordBatch:
     )
 
 
+def publish(client: BrokerClient, cluster: ProxiedCluster, topic: str, *batches: pa.RecordBatch) -> None:
+    """Returns when all rows can be read: a broker adds messages to their queues after its response."""
+    for batch in batches:
+        client.publish(topic, batch)
+    cluster.administration.wait_until_in_queues(topic, {one.name: one.address for one in cluster.brokers})
+
+
 def find_ranges(client: BrokerClient, topic: str) -> list[QueueRange]:
     return [QueueRange(queue, *found) for queue, found in client.query_bounds([topic])[topic].queues.items()]
 
@@ -76,20 +83,20 @@ def read(client: BrokerClient, topic: str, message_filter: MessageFilter = EVERY
     return sorted(found)
 
 
-def test_what_batches_and_single_rows_write_is_read(client: BrokerClient, topic: str) -> None:
+def test_what_batches_and_single_rows_write_is_read(client: BrokerClient, cluster: ProxiedCluster, topic: str) -> None:
     """A batch goes as SEND_BATCH_MESSAGE, and a single row as SEND_MESSAGE_V2."""
     rows = make_rows(ROWS)
-    client.publish(topic, rows.slice(0, ROWS - 3))
-    for number in range(ROWS - 3, ROWS):
-        client.publish(topic, rows.slice(number, 1))
+    singles = (rows.slice(number, 1) for number in range(ROWS - 3, ROWS))
+    publish(client, cluster, topic, rows.slice(0, ROWS - 3), *singles)
     expected = [(number, "odd" if number % 2 else "even") for number in range(ROWS)]
     assert read(client, topic) == expected
     assert read(client, topic, MessageFilter("odd", TAG)) == [row for row in expected if row[1] == "odd"]
 
 
-def test_offsets_and_times_are_those_of_the_broker(client: BrokerClient, direct: BrokerClient, topic: str) -> None:
-    for row in range(0, ROWS, 10):
-        client.publish(topic, make_rows(ROWS).slice(row, 10))
+def test_offsets_and_times_are_those_of_the_broker(
+    client: BrokerClient, direct: BrokerClient, cluster: ProxiedCluster, topic: str
+) -> None:
+    publish(client, cluster, topic, *(make_rows(ROWS).slice(row, 10) for row in range(0, ROWS, 10)))
     bounds = client.query_bounds([topic])
     assert bounds == direct.query_bounds([topic])
     assert sum(until for _, until in bounds[topic].queues.values()) == ROWS
@@ -106,8 +113,10 @@ def test_offsets_and_times_are_those_of_the_broker(client: BrokerClient, direct:
         assert client.find_offsets_at(times) == direct.find_offsets_at(times)
 
 
-def test_a_group_without_members_gets_offsets(client: BrokerClient, direct: BrokerClient, topic: str) -> None:
-    client.publish(topic, make_rows(ROWS))
+def test_a_group_without_members_gets_offsets(
+    client: BrokerClient, direct: BrokerClient, cluster: ProxiedCluster, topic: str
+) -> None:
+    publish(client, cluster, topic, make_rows(ROWS))
     group = f"group-of-{topic}"
     queues = list(client.query_bounds([topic])[topic].queues)
     client.check_group(group, queues)
