@@ -34,15 +34,11 @@ class RmqpullDataSource(DataSource):
         return "rmqpull"
 
     def schema(self) -> StructType:
-        """The schema of a row. Spark asks for it in ``load()``, so bad options are refused there.
-
-        Spark does not say here whether the query is a stream or a batch (rules 7.7).
-        """
+        """The schema of a row. ``load()`` asks for it before the mode is known (rules 7.7), and refuses bad options."""
         return make_row_schema(self._source_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch. It also refuses options of streams, since only now the mode is known."""
-        _share_memory()
         options = self._source_options(Mode.BATCH)
         check_schema(schema, options.columns)
         from pyspark_rmqpull.reading.batch_reader import RmqpullBatchReader
@@ -51,7 +47,6 @@ class RmqpullDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a stream. With a schema of the user, it is the first to see the options."""
-        _share_memory()
         options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
         from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
@@ -76,13 +71,14 @@ class RmqpullDataSource(DataSource):
         return RmqpullStreamWriter(options)
 
     def _source_options(self, mode: Mode | None = None) -> SourceOptions:
+        _begin_call()
         refuse_other_side(OPTIONS, sink.OPTIONS, self.options, "writes, and this is a read")
         options = SourceOptions.from_options(self.options, mode)
         refuse_limits_without_trigger(options.limits, options.trigger)
         return options
 
     def _sink_options(self, schema: StructType, mode: Mode) -> sink.SinkOptions:
-        _share_memory()
+        _begin_call()
         refuse_other_side(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
         options = sink.SinkOptions.from_options(self.options, mode)
         check_sink_schema(schema, options)
@@ -94,7 +90,9 @@ class RmqpullDataSource(DataSource):
         return check_targets(get_producer(options.connection, options.producer_group), options, schema.names)
 
 
-def _share_memory() -> None:
+def _begin_call() -> None:
     from pyspark_rmqpull.shared_memory import share_memory
+    from pyspark_rmqpull.worker import drop_importers
 
+    drop_importers()
     share_memory()

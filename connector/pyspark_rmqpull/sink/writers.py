@@ -24,7 +24,7 @@ from pyspark_rmqpull.sink.commit_gap import judge_gap, refuse_blind_query
 from pyspark_rmqpull.sink.commit_record import make_record, read_plan, read_query_id
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.spark_releases.release import DataSourceStreamArrowWriter
-from pyspark_rmqpull.worker import prepare_worker
+from pyspark_rmqpull.worker import drop_importers, prepare_worker
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError, TransactionTaken
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import CommitRecord, CommitResponse, TransactionId
@@ -47,6 +47,7 @@ class RmqpullBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Makes all rows readable, and returns when they are. Raises RmqpullError."""
+        drop_importers()
         tasks = _list_tasks(messages)
         _take_over_reached(self._options, tasks)
         if stages := _list_stages(tasks):
@@ -92,6 +93,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         Raises CheckpointConflict when the broker has committed another one with this number, or a later one, CommitGap
         when it lacks those before this one and ``onCommitGap`` is ``fail``, and RmqpullError.
         """
+        drop_importers()
         tasks = _list_tasks(messages)
         _take_over_reached(self._options, tasks)
         transaction = tasks[0].transaction if tasks else self._find_transaction(batchId)

@@ -9,9 +9,11 @@ AvailableNow                          one micro-batch               micro-batche
 ``sources[].latestOffset``            the end of the micro-batch    what ``reportLatestOffset`` says
 offsets of a progress, in Python      Python's repr                 JSON
 class of a stream writer with Arrow   none in 4.0                   ``DataSourceStreamArrowWriter``
+what a worker reads before each call  directories of its archives   nothing
 ====================================  ============================  ==============================
 
 :mod:`~pyspark_rmqpull.spark_releases.release` says what this Spark has,
 :mod:`~pyspark_rmqpull.spark_releases.reading` makes the stream reader that it can run, and
 :mod:`~pyspark_rmqpull.spark_releases.progress` reads its progress. The facts are in rules 7.12.
+:func:`pyspark_rmqpull.worker.drop_importers` spares workers the reading, on any Spark.
 """
