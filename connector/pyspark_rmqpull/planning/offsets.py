@@ -9,7 +9,7 @@ The form, with optional parts in brackets::
      ["latestOffset": {…},]
      ["queryId": "51f0…",]
      ["starts": {"flights": {"broker-a": {"0": 10, "1": 7}}},]
-     ["witnesses": {"flights": {"broker-a": {"0": [11, 1772366400000, "0c5f1d9ab27e", "columns"]}}}]}
+     ["witnesses": {"flights": {"broker-a": "0:11:1772366400000:0c5f1d9ab27e:columns 1:6:…"}}]}
 
 ``creationIds`` distinguishes a topic from one that was deleted and created again. ``latestOffset`` has
 the ends of the queues when the batch was planned. It is only for the lag, on PySpark 4.0 and 4.1; planning ignores it.
@@ -17,8 +17,9 @@ the ends of the queues when the batch was planned. It is only for the lag, on Py
 that ends a micro-batch, says where that batch starts on queues that the previous offset does not name: all queues in
 the first batch, new queues later.
 Spark keeps no initial offset for Python sources (rules 7.1), so only there is a resolved start safe. The offset before
-the first batch is ``{"version": 1}``. ``witnesses`` tells which message the query has passed last: its offset, store
-time, digest and protocol (``rmqpull_client.witness``). Releases before ignore it.
+the first batch is ``{"version": 1}``. ``witnesses`` tells which message of each queue the query has passed last: queue
+id, offset, store time, digest and protocol (``rmqpull_client.witness``). It is a text for each broker, because a
+thousand small values would take milliseconds of each micro-batch. Releases before ignore it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -39,6 +41,7 @@ from rmqpull_client.witness import Witness
 VERSION = 1
 _QUEUE_ID_MAX = (1 << 31) - 1
 _NUMBER = re.compile("0|[1-9][0-9]{0,9}")
+_WITNESS = re.compile("([0-9]{1,10}):(0|[1-9][0-9]{0,18}):(0|[1-9][0-9]{0,18}):([0-9a-f]{12}):([a-z]{1,20})")
 _T = TypeVar("_T")
 
 
@@ -70,7 +73,7 @@ class QueueOffsets:
             form["starts"] = nest_offsets(self.starts)
         form["version"] = VERSION
         if self.witnesses:
-            form["witnesses"] = _nest({queue: list(witness) for queue, witness in self.witnesses.items()})
+            form["witnesses"] = _write_witnesses(self.witnesses)
         return form
 
     @classmethod
@@ -115,8 +118,13 @@ def flatten_offsets(form: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict
 
 def _nest(values: Mapping[MessageQueue, _T]) -> dict[str, dict[str, dict[str, _T]]]:
     form: dict[str, dict[str, dict[str, _T]]] = {}
-    for queue, value in sorted(values.items(), key=itemgetter(0)):
-        form.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = value
+    queues: dict[str, _T] = {}
+    last: tuple[str, str] | None = None
+    for (topic, broker_name, queue_id), value in sorted(values.items(), key=itemgetter(0)):
+        if (topic, broker_name) != last:
+            last = topic, broker_name
+            queues = form.setdefault(topic, {}).setdefault(broker_name, {})
+        queues[str(queue_id)] = value
     return form
 
 
@@ -154,16 +162,34 @@ def _read_query_id(form: Mapping[str, Any]) -> str | None:
 
 
 def _read_witnesses(form: Mapping[str, Any]) -> dict[MessageQueue, Witness]:
-    return {queue: _read_witness(value) for queue, value in _flatten(form.get("witnesses", {}))}
+    witnesses: dict[MessageQueue, Witness] = {}
+    for topic, brokers in form.get("witnesses", {}).items():
+        for broker_name, texts in brokers.items():
+            found = [_read_witness(text) for text in texts.split(" ")]
+            if any(one >= other for (one, _), (other, _) in pairwise(found)):
+                raise ValueError(f"the witnesses {texts!r:.80} are not in the order of their queues")
+            witnesses |= {MessageQueue(topic, broker_name, queue_id): witness for queue_id, witness in found}
+    return witnesses
 
 
-def _read_witness(value: Any) -> Witness:
-    if not isinstance(value, list) or len(value) != len(Witness._fields):
-        raise ValueError(f"the witness {value!r:.80} does not have {len(Witness._fields)} parts")
-    offset, store_ms, digest, protocol = value
-    if not isinstance(digest, str) or not isinstance(protocol, str):
-        raise TypeError(f"the digest and the protocol of the witness {value!r:.80} are not texts")
-    return Witness(_read_offset(offset), _read_offset(store_ms), digest, protocol)
+def _read_witness(text: str) -> tuple[int, Witness]:
+    found = _WITNESS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"the witness {text!r:.80} is not a queue id, an offset, a time, a digest and a protocol")
+    queue_id, offset, store_ms, digest, protocol = found.groups()
+    return _read_queue_id(queue_id), Witness(_read_offset(int(offset)), _read_offset(int(store_ms)), digest, protocol)
+
+
+def _write_witnesses(witnesses: Mapping[MessageQueue, Witness]) -> dict[str, dict[str, str]]:
+    texts: dict[tuple[str, str], list[str]] = {}
+    for (topic, broker_name, queue_id), witness in sorted(witnesses.items(), key=itemgetter(0)):
+        offset, store_ms, digest, protocol = witness
+        text = f"{queue_id}:{offset}:{store_ms}:{digest}:{protocol}"
+        texts.setdefault((topic, broker_name), []).append(text)
+    form: dict[str, dict[str, str]] = {}
+    for (topic, broker_name), of_broker in texts.items():
+        form.setdefault(topic, {})[broker_name] = " ".join(of_broker)
+    return form
 
 
 def find_resume_offsets(

@@ -23,7 +23,7 @@ TIMEOUT_MS = 2_000
 BUDGET_MS = 2
 """About how long the look at the witnesses of one micro-batch takes; more queues take turns. With 1,000 queues, the
 offsets with all witnesses take as long again."""
-RENEWED_MIN = 4
+RENEWED_MIN = 2
 """The witnesses that each micro-batch may renew in any case."""
 PAUSE_MS = 1_000
 """The pause after a look that nobody answered."""
@@ -110,14 +110,10 @@ class History:
         self._compared_max = self._renewed_max if lost is None and not self._is_first else PULLS_MAX
         self._is_first = False
         self._lost_connections = lost
-        for queue, witness in known.items():
-            seen = ends_seen.get(queue, 0)
-            low, high = bounds.get(queue, (0, seen))  # also one that may come back
-            if witness.offset < low:
-                self._due.discard(queue)
-            elif high < seen:
-                self._due.add(queue)
+        self._due |= {queue for queue, seen in ends_seen.items() if queue in bounds and bounds[queue][1] < seen}
         self._due &= known.keys()
+        # Where the witness is deleted, nothing can be compared. A queue that is away may come back.
+        self._due -= {queue for queue in self._due if queue in bounds and known[queue].offset < bounds[queue][0]}
 
     def _compare_now(self, known: Mapping[MessageQueue, Witness], asked: Mapping[MessageQueue, int]) -> None:
         found = self._look_at(asked)

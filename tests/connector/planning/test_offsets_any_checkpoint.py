@@ -19,7 +19,7 @@ SOUND = {
     "queryId": "51f0",
     "starts": {"orders": {"broker-a": {"0": 10}}},
     "version": 1,
-    "witnesses": {"orders": {"broker-a": {"0": [11, 1772366400000, "0c5f1d9ab27e", "columns"]}}},
+    "witnesses": {"orders": {"broker-a": "0:11:1772366400000:0c5f1d9ab27e:columns 3:0:5:0c5f1d9ab27e:remoting"}},
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -49,8 +49,11 @@ def leave_out_empty(form: Any) -> Any:
 @example({"version": 1, "creationIds": [["orders", "1"]]})
 @example({"version": 1, "creationIds": {"orders": 1}})
 @example({"version": 1, "queryId": 1})
-@example({"version": 1, "witnesses": {"orders": {"a": {"0": [11, 1, "0c"]}}}})
-@example({"version": 1, "witnesses": {"orders": {"a": {"0": [11, 1, 12, "columns"]}}}})
+@example({"version": 1, "witnesses": {"orders": {"a": "0:11:1:0c5f1d9ab27e"}}})
+@example({"version": 1, "witnesses": {"orders": {"a": "3:1:1:0c5f1d9ab27e:columns 0:1:1:0c5f1d9ab27e:columns"}}})
+@example({"version": 1, "witnesses": {"orders": {"a": "0:011:1:0c5f1d9ab27e:columns"}}})
+@example({"version": 1, "witnesses": {"orders": {"a": f"0:{2**63}:1:0c5f1d9ab27e:columns"}}})
+@example({"version": 1, "witnesses": {"orders": {"a": {"0": [11, 1, "0c5f1d9ab27e", "columns"]}}}})
 @limit_cpu
 def test_what_is_read_is_written_again_as_it_was(form: Any) -> None:
     try:

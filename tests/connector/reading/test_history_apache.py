@@ -267,7 +267,7 @@ def test_messages_that_a_compaction_has_dropped_are_no_rewritten_history(
     topic.send("more", 10, key="k", padding=FILLS_A_THIRD)
     wait_until(lambda: min(topic.find_offsets(9), default=9) > 9, "compacted")
     queue = MessageQueue(topic.name, "broker-a", 0)
-    assert checkpoint["witnesses"][topic.name]["broker-a"]["0"][0] == 9
+    assert checkpoint["witnesses"][topic.name]["broker-a"].startswith("0:9:")
     assert running.reader._client().look_at("TOOLS_CONSUMER", {queue: 9}) == {queue: None}
     for query in (topic.start_query(checkpoint), running):
         rows = read(query)
