@@ -41,7 +41,9 @@ class ScriptedServer:
 
     The port is the server's own from the beginning, so that its address is known. ``requests`` has all requests in
     their order, and ``connections`` counts how many were accepted. ``greeting`` is sent to every new connection, or
-    with ``is_closing_at_once`` it is closed. These and the script may be changed at any time.
+    with ``is_closing_at_once`` it is closed. With ``unsent_max``, the server drops a response if those to requests that
+    have arrived together have more bytes, as Apache's proxy does with a client that is slow to receive. These and the
+    script may be changed at any time.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class ScriptedServer:
         self.tls = tls
         self.greeting = greeting
         self.is_closing_at_once = False
+        self.unsent_max: int | None = None
+        self.dropped = 0
         self.requests: list[RemotingCommand] = []
         self.connections = 0
         self._open: set[socket.socket] = set()
@@ -138,16 +142,22 @@ class ScriptedServer:
         while part := connection.recv(1 << 16):
             received += part
             frames = split_frames(memoryview(bytes(received)), 0, len(received))
+            unsent = 0
             for start, end in frames:
                 request = decode_command(bytes(received[start:end]))
                 self.requests.append(request)
                 reaction = self.script(request)
                 if reaction is Act.CLOSE:
                     return
-                if isinstance(reaction, bytes):
-                    connection.sendall(reaction)
-                elif isinstance(reaction, RemotingCommand):
-                    connection.sendall(encode_command(reaction))
+                if isinstance(reaction, RemotingCommand):
+                    reaction = encode_command(reaction)
+                if not isinstance(reaction, bytes):
+                    continue
+                if self.unsent_max is not None and unsent > self.unsent_max:
+                    self.dropped += 1
+                    continue
+                unsent += len(reaction)
+                connection.sendall(reaction)
             if frames:
                 del received[: frames[-1][1]]
 

@@ -58,12 +58,17 @@ NAME_SERVER = Target("", "", may_use_slave=True)
 
 
 class Place(NamedTuple):
-    """A server: its address, and for a broker its name and id. ``is_given``: ``brokerAddresses`` names the address."""
+    """A server: its address, and for a broker its name and id. ``is_given``: ``brokerAddresses`` names the address.
+
+    ``is_proxy``: the address is that of a proxy, which passes requests on to the broker. It may be one as long as
+    nobody knows.
+    """
 
     address: str
     broker_name: str = ""
     broker_id: int = MASTER_ID
     is_given: bool = False
+    is_proxy: bool = False
 
     @property
     def is_name_server(self) -> bool:
@@ -78,6 +83,8 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         if self.is_name_server:
             return f"name server {self.address}"
+        if self.is_proxy:
+            return f"proxy for broker {self.broker_name} at {self.address}"
         slave = f" (slave with id {self.broker_id})" if self.is_slave else ""
         return f"broker {self.broker_name}{slave} at {self.address}"
 
@@ -162,12 +169,14 @@ class ClusterView:
         self._interval_s = connection.poll_name_server_interval_ms / 1000
         self._known: dict[str, KnownRoute] = {}
         self._expected: dict[str, frozenset[str]] = {}
+        self.is_proxied: bool | None = None
+        """Whether the name servers are proxies, which serve routes that lead to themselves. None: not known yet."""
 
     # --- name servers -------------------------------------------------------------------------------------------------
 
     def list_name_servers(self) -> list[Place]:
         """Returns the name servers in turn, from the one that worked last."""
-        return [Place(address) for address in self._name_servers]
+        return [Place(address, is_proxy=self.is_proxied is not False) for address in self._name_servers]
 
     def leave_name_server(self, address: str) -> None:
         """Notes that a name server did not respond: the next one is the first."""
@@ -296,7 +305,8 @@ class ClusterView:
 
     def _make_place(self, broker_name: str, broker_id: int, registered: str) -> Place:
         given = self._given.get((broker_name, broker_id))
-        return Place(given or registered, broker_name, broker_id, given is not None)
+        is_given = given is not None
+        return Place(given or registered, broker_name, broker_id, is_given, bool(self.is_proxied) and not is_given)
 
 
 def is_system_topic(name: str, clusters_and_brokers: Collection[str] = ()) -> bool:

@@ -2,12 +2,15 @@
 
 An :class:`Exchange` borrows a connection for each server. Requests go out together and responses come in any order. A
 request whose connection is lost, or whose server is busy, is sent again within the connection's retries and deadline.
-The deadline moves while servers are away that were there before.
+The deadline moves while servers are away that were there before. A proxy gets only as many requests as it can respond
+to, on several connections.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,7 +19,7 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.transports.away import ANSWERED, WAITS, TimeLimit, make_key
 from rmqpull_client.transports.pauses import make_pauses_s
-from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
@@ -25,6 +28,8 @@ from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_co
 
 CONNECTING_MOST_S = 5.0
 SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
+ANY_CODE = range(-(1 << 31), 1 << 31)
+"""The response codes that are results: none (``SUCCESS``) or all others, too."""
 
 
 class NotLocatedYet(Exception):
@@ -71,6 +76,10 @@ class Call:
     """Whether its time does not begin only when somebody waits for it."""
     attempts: Attempts
     pauses_s: Iterator[float | None]
+    silence_s: float = math.inf
+    """How long a proxy may take for one attempt."""
+    response_bytes: int = 0
+    """About how many bytes the response has at most."""
     response: RemotingCommand | None = None
     place: Place | None = None
     """Who responded."""
@@ -124,6 +133,29 @@ class _Link:
     connect_until_s: float
     calls: dict[int, Call] = field(default_factory=dict)
     is_leaving: bool = False  # it takes no more requests: the server stops, or a response is overdue
+    expected_bytes: int = 0
+
+    @property
+    def can_take_calls(self) -> bool:
+        return not (self.is_leaving or self.connection.is_closed)
+
+    def has_room(self, call: Call) -> bool:
+        """Whether the server can respond to another call: a proxy to a few, all others to any number."""
+        return not self.place.is_proxy or self.expected_bytes + call.response_bytes <= proxies.ROOM_BYTES
+
+    def add(self, call: Call) -> None:
+        """Notes that a call is in flight."""
+        self.calls[call.opaque] = call
+        self.expected_bytes += call.response_bytes
+        call.link = self
+
+    def remove(self, opaque: int) -> Call | None:
+        """Returns the call in flight with this number, which is so no longer."""
+        call = self.calls.pop(opaque, None)
+        if call is not None:
+            self.expected_bytes -= call.response_bytes
+            call.link = None
+        return call
 
 
 class Exchange:
@@ -134,6 +166,7 @@ class Exchange:
         self._clock = clock
         self._links: list[_Link] = []
         self._waiting: list[Call] = []
+        self._due: deque[Call] = deque()  # those that a proxy has no room for
 
     def __enter__(self) -> Exchange:
         return self
@@ -180,6 +213,8 @@ class Exchange:
             deadline_s is not None,
             Attempts(connection, target, command),
             iter((None,)) if is_tried_once else make_pauses_s(connection),
+            proxies.SILENCE_S + extra_ms / 1000 if may_repeat and not is_tried_once else math.inf,
+            proxies.count_response_bytes(command.code),
         )
         self._waiting.append(call)
         return call
@@ -221,49 +256,62 @@ class Exchange:
                 self._servers.give_back(link.connection)
         self._links.clear()
         self._waiting.clear()
+        self._due.clear()
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
         now_s = self._clock()
-        due = [call for call in self._waiting if call.due_s <= now_s]
+        self._due += (call for call in self._waiting if call.due_s <= now_s)
         self._waiting = [call for call in self._waiting if call.due_s > now_s]
-        for call in due:
-            self._send(call)
+        while self._due and self._send(self._due[0]):
+            self._due.popleft()
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: Call) -> bool:
+        """Sends a request, or notes why that fails. Returns False if it has to wait for room."""
         try:
             places = self._servers.find_places(call.target, call.deadline_s)
         except NotLocatedYet as reason:
             call.attempts.add_not_located(reason.error)
             self._pause(call)
-            return
+            return True
         except RmqpullError as error:
             call.error = error
-            return
+            return True
         place = next((place for place in places if place.address not in call.failed), places[0])
         left = max(1, sum(place.address not in call.failed for place in places))
         now_s = self._clock()
         try:
             link = self._find_link(place, call, now_s)
+            if link is None:
+                return False
             call.opaque = link.connection.next_opaque()
             link.connection.send(self._servers.encode(call.command, call.opaque, place.broker_name))
         except ConnectionLost as lost:
             self._fail(call, place, lost)
-            return
+            return True
         except RmqpullError as error:
             call.error = error
-            return
-        link.calls[call.opaque] = call
-        call.link = link
-        call.until_s = now_s + max(0.001, (call.deadline_s - now_s) / left)
+            return True
+        link.add(call)
+        attempt_s = max(0.001, (call.deadline_s - now_s) / left)
+        call.until_s = now_s + (min(attempt_s, call.silence_s) if place.is_proxy else attempt_s)
+        return True
 
-    def _find_link(self, place: Place, call: Call, now_s: float) -> _Link:
+    def _find_link(self, place: Place, call: Call, now_s: float) -> _Link | None:
+        """Returns a connection for a call, or None while a proxy has no room for it."""
+        full = 0
         for link in self._links:
-            if link.place.address == place.address and not (link.is_leaving or link.connection.is_closed):
-                if link.calls or link.connection.has_unsent or link.connection.is_alive():
-                    return link
+            if link.place.address != place.address or not link.can_take_calls:
+                continue
+            if not link.has_room(call):
+                full += 1
+            elif link.calls or link.connection.has_unsent or link.connection.is_alive():
+                return link
+            else:
                 link.connection.close()
+        if full >= proxies.CONNECTIONS_MAX:
+            return None
         self._links = [link for link in self._links if link.calls or not link.connection.is_closed]
         connection = self._servers.borrow(place, call.connects)
         call.connects += 1
@@ -305,10 +353,9 @@ class Exchange:
 
     def _accept(self, link: _Link, response: RemotingCommand) -> None:
         """Takes in a response. One that nobody waits for is dropped, and so is a request of the server."""
-        call = link.calls.pop(response.opaque, None) if response.is_response else None
+        call = link.remove(response.opaque) if response.is_response else None
         if call is None:
             return
-        call.link = None
         ANSWERED.add(make_key(self._servers.connection, link.place.address))
         link.is_leaving = link.is_leaving or failures.is_leaving(response)
         if response.code in call.accepted:
@@ -338,8 +385,7 @@ class Exchange:
                 continue
             late = [call for call in link.calls.values() if now_s >= call.until_s]
             for call in late:
-                del link.calls[call.opaque]
-                call.link = None
+                link.remove(call.opaque)
                 link.is_leaving = True
                 self._fail(call, link.place, ConnectionLost(Cause.TIMED_OUT, "no response"))
             self._drop_if_done(link)
@@ -347,10 +393,9 @@ class Exchange:
     def _lose(self, link: _Link, lost: ConnectionLost) -> None:
         """Lets all calls in flight on a lost connection go again."""
         self._links.remove(link)
-        connection, calls = link.connection, list(link.calls.values())
-        link.calls.clear()
-        for call in calls:
-            call.link = None
+        connection = link.connection
+        for call in list(link.calls.values()):
+            link.remove(call.opaque)
             is_stale = connection.is_reused and not connection.has_received and lost.cause is Cause.CLOSED
             if is_stale and not call.was_stale and call.may_repeat:
                 call.was_stale = True  # the server had closed it as idle: this was no attempt

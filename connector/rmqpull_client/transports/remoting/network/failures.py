@@ -188,6 +188,11 @@ def _advise_on_wrong_server(place: Place) -> str:
             "It is not a name server, perhaps a broker: set option nameServers to the address of a name server, whose "
             "port is 9876 by default."
         )
+    if place.is_proxy:
+        return (
+            "Apache's proxy does not serve this request. Set option nameServers to the addresses of the cluster's name "
+            "servers, whose port is 9876 by default."
+        )
     where = "Option brokerAddresses names this address" if place.is_given else "The broker registered this address"
     return (
         f"{where}. It may be that of a name server, the broker's second port (the one two below its own, which serves "

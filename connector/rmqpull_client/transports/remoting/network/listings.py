@@ -17,7 +17,7 @@ from rmqpull_client.errors import (
     Unserved,
 )
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, is_system_topic
-from rmqpull_client.transports.remoting.network.exchange import Call, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Call, Exchange, Servers
 from rmqpull_client.transports.remoting.network.failures import (
     join_names,
     make_bad_body_error,
@@ -32,7 +32,6 @@ from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, TopicList
 REFRESH_MOST_S = 3.0
 """How long a name server is waited for while an answer of it is known: Java's mqClientApiTimeout (rules 1.1)."""
 _ANY_TOPIC = "TBW102"
-_ANY_CODE = range(-(1 << 31), 1 << 31)
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ class Listings:
             listing = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
             topics = exchange.start(NAME_SERVER, listing)
             describing = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
-            brokers = exchange.start(NAME_SERVER, describing, accepted=_ANY_CODE)
+            brokers = exchange.start(NAME_SERVER, describing, accepted=ANY_CODE)
             try:
                 exchange.wait([topics, brokers])
             except BrokerFailed as error:
@@ -99,7 +98,7 @@ class Listings:
         Whether the topic exists does not matter.
         """
         asking = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": _ANY_TOPIC})
-        route = exchange.start(NAME_SERVER, asking, accepted=_ANY_CODE)
+        route = exchange.start(NAME_SERVER, asking, accepted=ANY_CODE)
         (response,) = exchange.wait([route])
         if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
             assert route.place is not None, "it has responded"

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from rmqpull_client.connection import wrap_name
 from rmqpull_client.errors import (
@@ -17,7 +18,7 @@ from rmqpull_client.errors import (
     TopicNotFound,
 )
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, KnownRoute, Target
-from rmqpull_client.transports.remoting.network.exchange import Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Call, Exchange, Servers
 from rmqpull_client.transports.remoting.network.failures import join_names
 from rmqpull_client.transports.remoting.network.listings import REFRESH_MOST_S, Listings, decode_body, find_masters
 from rmqpull_client.transports.remoting.network.looks import make_looks
@@ -210,6 +211,7 @@ class Routes:
                 )
                 for name in names
             ]
+            probe = self._start_probe(exchange)
             for name, call, response in zip(names, calls, exchange.wait(calls), strict=True):
                 if response.code == ResponseCode.TOPIC_NOT_EXIST:
                     missing.append(name)
@@ -218,10 +220,30 @@ class Routes:
                     route = decode_body(call, TopicRoute.decode)
                     self._cluster.learn(name, route, self._clock())
                     self._gone -= {data.broker_name for data in route.broker_datas}
+            if probe is not None:
+                self._learn_proxy(exchange, probe)
         self._is_without_name_server = False
         for address in lacking:
             self._cluster.leave_name_server(address)
         return missing
+
+    def _start_probe(self, exchange: Exchange) -> Call | None:
+        """Asks a name server for its brokers, once, because a proxy does not serve that."""
+        if self._cluster.is_proxied is not None:
+            return None
+        command = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return exchange.start(
+            NAME_SERVER,
+            command,
+            accepted=ANY_CODE,
+            deadline_s=time.monotonic() + REFRESH_MOST_S,
+            is_tried_once=True,
+        )
+
+    def _learn_proxy(self, exchange: Exchange, probe: Call) -> None:
+        with suppress(RmqpullError):  # the next look asks again
+            (response,) = exchange.wait([probe])
+            self._cluster.is_proxied = response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
     def _drop_deleted(self, topics: Iterable[str]) -> None:
         """Asks brokers that the name server has dropped whether they still have the topic.

@@ -12,7 +12,7 @@ from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.looking import COLUMNS, LookLimit, make_witnesses
 from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.remoting.network.cluster import Target
-from rmqpull_client.transports.remoting.network.exchange import Call, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Call, Exchange, Servers
 from rmqpull_client.transports.remoting.reading.pulls import PullResponse, Step, judge, make_pull
 from rmqpull_client.witness import Witness
 from rmqpull_proto.remoting.codes import ResponseCode
@@ -23,7 +23,6 @@ from rmqpull_proto.remoting.messages.stored_messages import locate_records
 PROTOCOL = "remoting"
 IN_FLIGHT_MAX = 250
 """The pulls that are in flight at the same time."""
-_ANY_CODE = range(-(1 << 31), 1 << 31)
 
 
 def look_at(
@@ -49,7 +48,7 @@ def _pull(servers: Servers, group: str, asked: Mapping[MessageQueue, int]) -> li
             exchange.start(
                 Target.of(queue),
                 make_pull(group, queue, offset, 1, EVERYTHING),
-                accepted=_ANY_CODE,
+                accepted=ANY_CODE,
                 is_tried_once=True,
             )
             for queue, offset in asked.items()

@@ -1,13 +1,14 @@
 """Drives the pulls of one read: many in flight on one connection per broker, in the calling thread.
 
-While the consumer is busy nothing is sent, and the kernel goes on receiving what was asked for. When the consumer comes
-back, the next pulls go first, and then rows are decoded.
+To a proxy, which can respond to one at a time on each connection, there are several connections. While the consumer is
+busy nothing is sent, and the kernel goes on receiving what was asked for. When the consumer comes back, the next pulls
+go first, and then rows are decoded.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.away import ANSWERED, make_key
 from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
-from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
 from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
@@ -54,14 +55,40 @@ class _LinkKey(NamedTuple):
 class _Link:
     """The pulls in flight on one connection. It leads to another broker of the same name if the wanted one is away."""
 
-    __slots__ = ("connection", "key", "place", "pulls", "until_s")
+    __slots__ = ("connection", "lane", "place", "pulls", "until_s")
 
-    def __init__(self, key: _LinkKey) -> None:
-        self.key = key
-        self.place = Place("", *key)
+    def __init__(self, lane: _Lane) -> None:
+        self.lane = lane
+        self.place = Place("", *lane.key)
         self.connection: BrokerConnection | None = None
         self.until_s = 0.0  # when it must be open
         self.pulls: dict[int, Segment] = {}  # by opaque, the oldest first
+
+    @property
+    def room(self) -> int | None:
+        """How many pulls can be sent now. None: any number."""
+        return int(not self.pulls) if self.place.is_proxy else None
+
+
+class _Lane:
+    """The connections to one broker: one, or several if a proxy is between. ``unsent`` are pulls without a room."""
+
+    __slots__ = ("key", "links", "unsent")
+
+    def __init__(self, key: _LinkKey) -> None:
+        self.key = key
+        self.links = [_Link(self)]
+        self.unsent: deque[Segment] = deque()
+
+    def find_link(self) -> _Link | None:
+        """Returns a connection with room for a pull, if there is one."""
+        for link in self.links:
+            if link.room != 0:
+                return link
+        if len(self.links) >= proxies.CONNECTIONS_MAX:
+            return None
+        self.links.append(_Link(self))
+        return self.links[-1]
 
 
 class Reader:
@@ -85,7 +112,7 @@ class Reader:
         self._is_filtered = not message_filter.keeps_everything
         self._frames = PullFrames(servers, group, message_filter)
         self._limit_s = servers.connection.request_timeout_ms / 1000
-        self._links: dict[_LinkKey, _Link] = {}
+        self._lanes: dict[_LinkKey, _Lane] = {}
         self._broker_ids: dict[MessageQueue, int] = {}  # where it is not the master
         self._avoided: dict[str, float] = {}  # until when, by address
         self._is_gone = is_gone
@@ -123,12 +150,15 @@ class Reader:
 
     def close(self) -> None:
         """Gives back idle connections, and closes those with pulls in flight."""
-        for link in self._links.values():
+        for link in self._list_links():
             if link.connection is not None and not link.pulls:
                 self._servers.give_back(link.connection)
             elif link.connection is not None:
                 link.connection.close()
-        self._links.clear()
+        self._lanes.clear()
+
+    def _list_links(self) -> list[_Link]:
+        return [link for lane in self._lanes.values() for link in lane.links]
 
     def _now_s(self) -> float:
         """Returns the time without that in which the consumer was busy: it counts for no time limit."""
@@ -137,17 +167,21 @@ class Reader:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _send(self, segments: Iterable[Segment]) -> None:
-        """Sends pulls, all that go to one broker with one call."""
-        by_link: defaultdict[_Link, list[Segment]] = defaultdict(list)
+        """Sends pulls, all that go to one broker with one call, as far as a proxy has room for them."""
         for segment in segments:
             queue = segment.queue
             key = _LinkKey(queue.broker_name, self._broker_ids.get(queue, MASTER_ID))
-            link = self._links.get(key)
-            if link is None:
-                link = self._links[key] = _Link(key)
-            by_link[link].append(segment)
-        for link, wanted in by_link.items():
-            self._send_to(link, wanted)
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self._lanes[key] = _Lane(key)
+            lane.unsent.append(segment)
+        for lane in list(self._lanes.values()):
+            self._send_unsent(lane)
+
+    def _send_unsent(self, lane: _Lane) -> None:
+        while lane.unsent and (link := lane.find_link()) is not None:
+            room = len(lane.unsent) if link.room is None else link.room
+            self._send_to(link, [lane.unsent.popleft() for _ in range(room)])
 
     def _send_to(self, link: _Link, segments: list[Segment]) -> None:
         located = segments
@@ -156,6 +190,9 @@ class Reader:
         connection = link.connection
         if connection is None:
             return
+        if link.place.is_proxy:  # which is known only now
+            link.lane.unsent.extendleft(reversed(located[1:]))
+            located = located[:1]
         now_s = self._now_s()
         frames = []
         for segment in located:
@@ -174,7 +211,7 @@ class Reader:
         now_s = self._now_s()
         left = segments
         while left:
-            target = Target.of(left[0].queue, link.key.broker_id, may_use_slave=True)
+            target = Target.of(left[0].queue, link.lane.key.broker_id, may_use_slave=True)
             try:
                 places = self._servers.find_places(target, time.monotonic() + self._limit_s)
                 link.place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
@@ -216,13 +253,14 @@ class Reader:
         limit_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - now_s)
         if (due_s := self._repeats.next_s) is not None:
             limit_s = min(limit_s, due_s - now_s)
-        links = {link.connection: link for link in self._links.values() if link.connection is not None and link.pulls}
+        links = {link.connection: link for link in self._list_links() if link.connection is not None and link.pulls}
         if links:
             for connection in wait_for(links, limit_s):
                 link = links[connection]
                 self._flush(link, connection)
                 if link.connection is connection:
                     self._receive(link, connection)
+                self._send_unsent(link.lane)
         elif limit_s > 0:
             time.sleep(limit_s)
         self._send(self._repeats.take_due())
@@ -254,7 +292,7 @@ class Reader:
                 self._judge(link, segment, response)
                 continue
             self._repeats.forget(segment)
-            if response.suggested_broker != link.key.broker_id:
+            if response.suggested_broker != link.lane.key.broker_id:
                 self._follow(segment.queue, response.suggested_broker)
             body_start = response.body_start
             row_count = response.next_offset - segment.offset
@@ -297,7 +335,7 @@ class Reader:
         """Lets the next attempt go to the master, also if it was away."""
         self._broker_ids.pop(queue, None)
         self._avoided.clear()
-        if link.key.broker_id == MASTER_ID and link.connection is not None:
+        if link.lane.key.broker_id == MASTER_ID and link.connection is not None:
             link.connection.close()
             self._lose(link, ConnectionLost(Cause.CLOSED, "only the master can respond"))
 
@@ -320,7 +358,7 @@ class Reader:
 
     def _check_time_limits(self, now_s: float) -> None:
         """Leaves connections that do not open, or bring nothing. Raises the error of a pull without time left."""
-        for link in list(self._links.values()):
+        for link in self._list_links():
             connection = link.connection
             if connection is None or not link.pulls:
                 continue
@@ -328,6 +366,8 @@ class Reader:
                 connection.close()
                 self._lose(link, ConnectionLost(Cause.NOT_CONNECTED, "connecting timed out"))
                 continue
-            if self._repeats.is_overdue(next(iter(link.pulls.values())), link.place):
+            oldest = next(iter(link.pulls.values()))
+            is_silent = link.place.is_proxy and now_s - oldest.sent_s >= proxies.SILENCE_S
+            if self._repeats.is_overdue(oldest, link.place) or is_silent:
                 connection.close()
                 self._lose(link, ConnectionLost(Cause.TIMED_OUT, "no response"))

@@ -1,7 +1,8 @@
 """Waits for messages by pulls that brokers park.
 
 A broker checks the time limits of parked pulls every 5 s only (rules 3.4), so a pull cannot be parked for a short wait.
-It stays parked when a wait is over, and serves the next wait at the same offset.
+It stays parked when a wait is over, and serves the next wait at the same offset. A proxy gets only as many pulls as it
+can answer at once, and may lose an answer all the same: the first one that comes tells that something is new.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from rmqpull_client.errors import QueueNotFound, TopicNotFound
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.port import log_reset
-from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, ConnectionLost, wait_for
 from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
@@ -25,6 +26,8 @@ from rmqpull_proto.remoting.command import RemotingCommand, WireError
 _BOUNDS_CODES = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
 PARKED_MAX = 1_024
 """The queues on which one wait parks pulls. Messages in other queues are noticed when the wait is over."""
+PARKED_AT_PROXY_MAX = 64
+"""The pulls that one connection to a proxy parks. There are at most 8 connections."""
 KEPT_MAX = 8
 """The groups and filters whose pulls stay parked between waits."""
 GRID_S = 5.0
@@ -114,7 +117,7 @@ class _Parking:
         self._filter = message_filter
         self._clock = clock
         self._pulls: dict[MessageQueue, _Pull] = {}
-        self._links: dict[str, _Link] = {}
+        self._links: list[_Link] = []
 
     def wait(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """Waits for messages at the offsets. Returns whether there may be some."""
@@ -138,7 +141,7 @@ class _Parking:
 
     def close(self) -> None:
         """Closes the connections. Nothing is parked any more."""
-        for link in self._links.values():
+        for link in self._links:
             link.connection.close()
         self._links.clear()
         self._pulls.clear()
@@ -147,40 +150,52 @@ class _Parking:
         """Ignores the response of a parked pull. There is a message at its offset, so the broker does not keep it."""
         if pull.link is not None:
             pull.link.pulls = {opaque: other for opaque, other in pull.link.pulls.items() if other is not pull}
+            pull.link = None
 
     # --- parking ------------------------------------------------------------------------------------------------------
 
     def _park(self) -> None:
         now_s = self._clock()
+        answered_s = self._suspend_ms / 1000 + GRID_S + self._timeout_s
         for pull in self._pulls.values():
+            if pull.link is not None and pull.link.place.is_proxy and pull.parked_s + answered_s <= now_s:
+                self._forget(pull)  # its answer was lost
             if pull.link is None and pull.due_s <= now_s:
                 link = self._find_link(pull.queue)
+                if link is None:
+                    pull.due_s = now_s + PAUSE_S
+                    continue
                 opaque = link.connection.next_opaque()
                 command = make_pull(self._group, pull.queue, pull.offset, 1, self._filter, self._suspend_ms)
                 link.connection.send(self._servers.encode(command, opaque, pull.queue.broker_name))
                 link.pulls[opaque] = pull
-                link.until_s = now_s + self._suspend_ms / 1000 + GRID_S + self._timeout_s
+                link.until_s = now_s + answered_s
                 pull.link, pull.parked_s = link, now_s
-        for link in self._links.values():
+        for link in self._links:
             link.connection.flush()
 
     @property
     def _timeout_s(self) -> float:
         return self._servers.connection.request_timeout_ms / 1000
 
-    def _find_link(self, queue: MessageQueue) -> _Link:
+    def _find_link(self, queue: MessageQueue) -> _Link | None:
+        """Returns a connection for a pull, or None if a proxy has no room for it."""
         target = Target.of(queue, may_use_slave=True)
         place = self._servers.find_places(target, time.monotonic() + self._timeout_s)[0]
-        link = self._links.get(place.address)
-        if link is None:
-            link = self._links[place.address] = _Link(place, self._servers.borrow(place, 0))
-        return link
+        links = [link for link in self._links if link.place.address == place.address]
+        for link in links:
+            if not place.is_proxy or len(link.pulls) < PARKED_AT_PROXY_MAX:
+                return link
+        if len(links) >= proxies.CONNECTIONS_MAX:
+            return None
+        self._links.append(_Link(place, self._servers.borrow(place, 0)))
+        return self._links[-1]
 
     # --- responses ----------------------------------------------------------------------------------------------------
 
     def _take_in(self, now_s: float, until_s: float) -> bool:
         """Waits for responses. Returns whether one tells of messages."""
-        links = {link.connection: link for link in self._links.values()}
+        links = {link.connection: link for link in self._links}
         dues_s = [pull.due_s for pull in self._pulls.values() if pull.link is None]
         left_s = min([until_s, *dues_s, *(link.until_s for link in links.values())]) - now_s
         has_news = False

@@ -36,7 +36,6 @@ from rmqpull_proto.remoting.sending_headers import SendMessageRequestHeaderV2
 
 TOPICS_PER_CALL_MAX = 1_000
 
-_ANY_CODE = range(-(1 << 31), 1 << 31)
 _NOT_WATCHED_S = 0.05
 """A caller who was busy for longer has not watched the time limits of its requests."""
 _LOOK_S = 0.1
@@ -145,7 +144,7 @@ class RemotingProducer:
         command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
         responses, errors = [], list[RmqpullError]()
         with exchange.Exchange(self._channel) as asking:
-            calls = [asking.start(Target(topic, name), command, accepted=_ANY_CODE) for name in names]
+            calls = [asking.start(Target(topic, name), command, accepted=exchange.ANY_CODE) for name in names]
             for call in calls:
                 try:
                     responses += asking.wait([call])
@@ -213,7 +212,7 @@ class RemotingProducer:
         sent = self._exchange.start(
             Target.of(request.queue),
             command,
-            accepted=_ANY_CODE,
+            accepted=exchange.ANY_CODE,
             deadline_s=request.attempt_until_s,
             is_tried_once=True,
         )

@@ -52,7 +52,7 @@ def test_a_name_in_broker_addresses_that_no_broker_has_is_told_once(
     (text,) = [record.getMessage() for record in caplog.records if "brokerAddresses" in record.getMessage()]
     assert "names broker-x, which the cluster" in text
     assert "Its brokers are broker-a." in text
-    assert name_server.count(RequestCode.GET_BROKER_CLUSTER_INFO) == 1
+    assert name_server.count(RequestCode.GET_BROKER_CLUSTER_INFO) == 2  # the first one tells whether it is a proxy
 
 
 @pytest.mark.parametrize("is_listed", [True, False])

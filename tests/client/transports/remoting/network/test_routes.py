@@ -38,7 +38,8 @@ def test_routes_of_many_topics_take_one_round_trip(connect: Open, name_server: S
     found = connect().routes.get_routes(["orders", "broker-a", "TBW102"])
     assert list(found) == ["orders", "broker-a", "TBW102"]
     assert name_server.connections == 1
-    assert [request.fields["acceptStandardJsonOnly"] for request in name_server.requests] == ["true"] * 3
+    asked = [request for request in name_server.requests if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    assert [request.fields["acceptStandardJsonOnly"] for request in asked] == ["true"] * 3
 
 
 def test_an_unknown_topic_is_named(connect: Open) -> None:
@@ -68,7 +69,8 @@ def test_routes_are_asked_for_again_after_the_interval(
     channel = connect(poll_name_server_interval_ms=5_000)
     for now_s[0], requests in ((0.0, 1), (4.0, 1), (5.0, 2), (9.0, 2), (10.0, 3)):
         channel.call(MASTER, ASK)
-        assert len(name_server.requests) == requests
+        assert name_server.count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == requests
+    assert name_server.count(RequestCode.GET_BROKER_CLUSTER_INFO) == 1  # whether it is a proxy is asked once
 
 
 def test_a_known_route_is_used_while_all_name_servers_are_away(
