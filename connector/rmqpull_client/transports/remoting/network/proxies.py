@@ -1,9 +1,9 @@
 """How much a proxy may have in flight, because it throws responses away.
 
 Apache's proxy drops a response, without a word, while its connection has more than 64 KiB unsent
-(``AbstractRemotingActivity.writeResponse``, apache/rocketmq issue 8159): a client that takes in responses more slowly
-than they come misses some. So what is in flight on one connection must fit below that, and a pull, whose response may
-have 256 KiB, goes alone.
+(``AbstractRemotingActivity.writeResponse``, apache/rocketmq issue 8159). So the responses in flight on one connection
+must fit below that. The response to a pull may have 256 KiB: it goes alone, until responses of a read show how large
+they are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from rmqpull_proto.remoting.codes import RequestCode
 
 CONNECTIONS_MAX = 8
 """The connections of one operation to one proxy."""
-ROOM_BYTES = 32 << 10
-"""The responses that may be in flight on one connection. Netty wants half of its 64 KiB free to write again."""
+ROOM_BYTES = 48 << 10
+"""The responses that may be in flight on one connection."""
+PULLS_MAX = 16
+"""The pulls that may be in flight on one connection, however small their responses are."""
 SILENCE_S = 5.0
 """After this time without a response, a request is repeated on another connection. The proxy itself waits 3 s."""
 _RESPONSE_BYTES: Mapping[int, int] = {
@@ -25,6 +27,11 @@ _RESPONSE_BYTES: Mapping[int, int] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: 8 << 10,
 }
 _OTHER_BYTES = 512
+
+
+def count_pulls(largest_bytes: int) -> int:
+    """Returns how many pulls may be in flight on one connection. 0: no response has been seen yet."""
+    return min(max(1, ROOM_BYTES // largest_bytes), PULLS_MAX) if largest_bytes else 1
 
 
 def count_response_bytes(code: int) -> int:

@@ -1,6 +1,6 @@
 """Drives the pulls of one read: many in flight on one connection per broker, in the calling thread.
 
-To a proxy, which can respond to one at a time on each connection, there are several connections. While the consumer is
+To a proxy, which can respond to few at a time on each connection, there are several connections. While the consumer is
 busy nothing is sent, and the kernel goes on receiving what was asked for. When the consumer comes back, the next pulls
 go first, and then rows are decoded.
 """
@@ -67,18 +67,29 @@ class _Link:
     @property
     def room(self) -> int | None:
         """How many pulls can be sent now. None: any number."""
-        return int(not self.pulls) if self.place.is_proxy else None
+        return max(0, self.lane.window - len(self.pulls)) if self.place.is_proxy else None
 
 
 class _Lane:
-    """The connections to one broker: one, or several if a proxy is between. ``unsent`` are pulls without a room."""
+    """The connections to one broker: one, or several if a proxy is between.
 
-    __slots__ = ("key", "links", "unsent")
+    ``unsent`` are pulls without a room. ``window`` is how many a proxy may have in flight on each connection.
+    """
+
+    __slots__ = ("_largest_bytes", "key", "links", "unsent", "window")
 
     def __init__(self, key: _LinkKey) -> None:
         self.key = key
+        self.window = 1
+        self._largest_bytes = 0
         self.links = [_Link(self)]
         self.unsent: deque[Segment] = deque()
+
+    def note_response(self, byte_count: int) -> None:
+        """Learns how large responses are."""
+        if byte_count > self._largest_bytes:
+            self._largest_bytes = byte_count
+            self.window = proxies.count_pulls(byte_count)
 
     def find_link(self) -> _Link | None:
         """Returns a connection with room for a pull, if there is one."""
@@ -180,7 +191,8 @@ class Reader:
 
     def _send_unsent(self, lane: _Lane) -> None:
         while lane.unsent and (link := lane.find_link()) is not None:
-            room = len(lane.unsent) if link.room is None else link.room
+            waiting = len(lane.unsent)
+            room = waiting if link.room is None else min(link.room, waiting)
             self._send_to(link, [lane.unsent.popleft() for _ in range(room)])
 
     def _send_to(self, link: _Link, segments: list[Segment]) -> None:
@@ -191,8 +203,9 @@ class Reader:
         if connection is None:
             return
         if link.place.is_proxy:  # which is known only now
-            link.lane.unsent.extendleft(reversed(located[1:]))
-            located = located[:1]
+            room = link.room or 0
+            link.lane.unsent.extendleft(reversed(located[room:]))
+            located = located[:room]
         now_s = self._now_s()
         frames = []
         for segment in located:
@@ -288,6 +301,7 @@ class Reader:
             segment = pulls.pop(response.opaque, None)
             if segment is None:
                 continue  # nobody waits for it
+            link.lane.note_response(end - start)
             if response.code or response.next_offset <= segment.offset:
                 self._judge(link, segment, response)
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,12 @@ import pytest
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.client import RemotingClient
-from rmqpull_client.transports.remoting.network.proxies import CONNECTIONS_MAX, ROOM_BYTES, count_response_bytes
+from rmqpull_client.transports.remoting.network.proxies import (
+    CONNECTIONS_MAX,
+    ROOM_BYTES,
+    count_pulls,
+    count_response_bytes,
+)
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_proxy import UNSENT_MAX, serve_proxy
@@ -109,9 +115,33 @@ def test_a_request_that_a_proxy_does_not_serve_is_refused_with_its_name() -> Non
         client.query_bounds(["orders"])
 
 
-def test_the_room_of_a_connection_is_half_of_what_drops_responses() -> None:
-    assert ROOM_BYTES * 2 == UNSENT_MAX
+def test_what_is_in_flight_on_a_connection_fits_below_the_mark() -> None:
+    assert ROOM_BYTES < UNSENT_MAX
     assert all(count_response_bytes(code) <= ROOM_BYTES for code in RequestCode)
+
+
+@pytest.mark.parametrize(
+    ("largest_bytes", "pulls"), [(0, 1), (300, 16), (8_300, 5), (24 << 10, 2), (ROOM_BYTES + 1, 1), (256 << 10, 1)]
+)
+def test_as_many_pulls_are_in_flight_as_the_largest_response_leaves_room_for(largest_bytes: int, pulls: int) -> None:
+    assert count_pulls(largest_bytes) == pulls
+
+
+def test_messages_that_grow_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pull whose response was dropped, because those before were larger than any one seen, is repeated."""
+    monkeypatch.setattr("rmqpull_client.transports.remoting.network.proxies.SILENCE_S", 0.2)
+    script = QueueScript(max_offset=MESSAGES)
+
+    def grow(request: RemotingCommand, number: int) -> Reaction | None:
+        response = script.pull(request)
+        assert isinstance(response, RemotingCommand)
+        grown = (int(request.fields["queueOffset"]) // 500) * (20 << 10)
+        return replace(response, remark="0" * grown)
+
+    script.disturb = grow
+    with serve_proxy(script) as (client, proxy):
+        assert read(client) == dict.fromkeys(range(MESSAGES), QUEUES)
+        assert proxy.dropped > 0
 
 
 def wait_on(client: RemotingClient, offset: int) -> bool:
