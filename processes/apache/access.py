@@ -110,3 +110,30 @@ def write_acl_properties(release: Release, admin: Account) -> dict[str, str]:
         "authorizationProvider": f"{_AUTH}.authorization.provider.DefaultAuthorizationProvider",
         "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
     }
+
+
+def write_proxy_acl(admin: Account) -> dict[str, object]:
+    """Returns the settings that let a proxy check access keys: it asks the brokers for users and their rights.
+
+    Its own requests have the keys of :func:`write_proxy_keys`.
+    """
+    proxy = "org.apache.rocketmq.proxy.auth"
+    return {
+        "authenticationEnabled": True,
+        "enableAclRpcHookForClusterMode": True,
+        "authenticationProvider": f"{_AUTH}.authentication.provider.DefaultAuthenticationProvider",
+        "authenticationMetadataProvider": f"{proxy}.ProxyAuthenticationMetadataProvider",
+        "innerClientAuthenticationCredentials": json.dumps(
+            {"accessKey": admin.access_key, "secretKey": admin.secret_key}
+        ),
+        "authorizationEnabled": True,
+        "authorizationProvider": f"{_AUTH}.authorization.provider.DefaultAuthorizationProvider",
+        "authorizationMetadataProvider": f"{proxy}.ProxyAuthorizationMetadataProvider",
+    }
+
+
+def write_proxy_keys(home: Path, admin: Account) -> None:
+    """Writes the keys with which a proxy signs its own requests."""
+    file = home / "conf" / "tools.yml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"accessKey: {admin.access_key}\nsecretKey: {admin.secret_key}\n", encoding="utf-8")

@@ -8,11 +8,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes.apache.access import Account, Tls, write_acl_file, write_acl_properties
+from processes.apache.access import (
+    Account,
+    Tls,
+    write_acl_file,
+    write_acl_properties,
+    write_proxy_acl,
+    write_proxy_keys,
+)
 from processes.apache.administration import Administration
 from processes.apache.proxy import Proxy
 from processes.apache.releases import RELEASE_5, Release
-from processes.apache.servers import Broker, NameServer, Role, Server
+from processes.apache.servers import FOR_TESTS, Broker, NameServer, Role, Server
 
 ADMIN = Account("tests-admin", "secret-of-admin", is_admin=True)
 """The administrator of clusters that check access keys."""
@@ -118,16 +125,36 @@ def make_replicated_cluster(
     return ApacheCluster(servers, [master, slave])
 
 
-def make_proxied_cluster(folder: Path, release: Release = RELEASE_5, **options: Any) -> ProxiedCluster:
-    """Returns a cluster of one broker with a proxy, for clients of gRPC. ``options`` are those of the broker.
+def make_proxied_cluster(
+    folder: Path,
+    release: Release = RELEASE_5,
+    accounts: Sequence[Account] = (),
+    proxy_tls: Tls | None = None,
+    **options: Any,
+) -> ProxiedCluster:
+    """Returns a cluster of one broker with a proxy, for clients of gRPC and of remoting.
 
-    The broker allows recalls, which it does not by default.
+    With accounts, proxy and broker check access keys. ``options`` are those of the broker. It allows recalls, which it
+    does not by default.
     """
     name_servers = [_make_name_server(folder, release, options)]
     options["properties"] = {"recallMessageEnable": "true", **options.get("properties", {})}
+    settings: dict[str, object] = {}
+    if accounts:
+        options["properties"] |= write_acl_properties(release, ADMIN)
+        options["credentials"] = ADMIN.credentials
+        settings = write_proxy_acl(ADMIN)
+        write_proxy_keys(folder / "proxy", ADMIN)
     broker = _make_broker(folder, name_servers, "broker-a", **options)
-    proxy = Proxy(release=release, folder=folder / "proxy", name_servers=name_servers[0].address)
-    return ProxiedCluster(name_servers, [broker], proxy)
+    proxy = Proxy(
+        release=release,
+        folder=folder / "proxy",
+        name_servers=name_servers[0].address,
+        settings=settings,
+        tls=proxy_tls,
+        java_options=options.get("java_options", FOR_TESTS),
+    )
+    return ProxiedCluster(name_servers, [broker], proxy, accounts)
 
 
 def make_guarded_cluster(
@@ -156,12 +183,21 @@ def make_secured_cluster(
 class ProxiedCluster(ApacheCluster):
     """A cluster of 5.x with a proxy."""
 
-    def __init__(self, name_servers: Sequence[NameServer], brokers: Sequence[Broker], proxy: Proxy) -> None:
+    def __init__(
+        self,
+        name_servers: Sequence[NameServer],
+        brokers: Sequence[Broker],
+        proxy: Proxy,
+        accounts: Sequence[Account] = (),
+    ) -> None:
         super().__init__(name_servers, brokers)
         self.proxy = proxy
+        self._accounts = tuple(accounts)
 
     def start(self) -> None:
         super().start()
+        for account in self._accounts:
+            account.create(self.administration, self.brokers[0].address)
         self.proxy.start()  # it creates topics of its own on the brokers
 
     def __enter__(self) -> ProxiedCluster:
