@@ -24,7 +24,7 @@ RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$
 	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -157,6 +157,11 @@ bench-remoting: set-up ## compare the broker with Apache's, both under Apache's 
 bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache's Java client for gRPC, and update docs/performance.md (about 5 minutes)
 	@scripts/set-up maven jdk
 	@"$(PYTHON)" -m bench.grpc_clients $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
+
+bench-proxy: set-up ## compare reads through Apache's proxy with Java's consumer there and with the broker itself, and update docs/performance.md (about 25 minutes)
+	@scripts/set-up maven
+	@"$(PYTHON)" -m bench.proxy $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
 bench-planning: set-up ## show what witnesses cost when micro-batches are planned, on our broker and on Apache's, and update docs/performance.md (under 4 minutes)

@@ -3,13 +3,14 @@
 It is a program, so that several processes can share the queues, as Spark's tasks do.
 
 usage: python -m bench.client_alone NAME_SERVERS TOPIC COLUMNS QUEUE:UNTIL_OFFSET...
-COLUMNS are names with commas between them. It prints its seconds, its processor time and the number of messages as
-JSON.
+COLUMNS are names with commas between them. It prints its seconds, its processor time, the number of messages, and how
+many warnings the client has logged, as JSON.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ class Alone:
     seconds: float
     cpu_s: float
     messages: int
+    warnings: int
 
 
 def run_side_by_side(commands: Sequence[Sequence[str]]) -> Alone:
@@ -53,13 +55,28 @@ def run_side_by_side(commands: Sequence[Sequence[str]]) -> Alone:
         max(one["seconds"] for one in figures),
         sum(one["cpu_s"] for one in figures),
         sum(one["messages"] for one in figures),
+        sum(one["warnings"] for one in figures),
     )
+
+
+class Warnings(logging.Handler):
+    """Counts warnings, such as that a server has fallen silent."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Counts one."""
+        self.count += 1
 
 
 def main() -> None:
     """Reads, and prints the figures."""
     name_servers, topic, columns, *ends = sys.argv[1:]
     prepare_worker()  # as in a task
+    warnings = Warnings()
+    logging.getLogger("rmqpull_client").addHandler(warnings)
     ranges = []
     for text in ends:
         queue_id, until_offset = map(int, text.split(":"))
@@ -73,7 +90,7 @@ def main() -> None:
         for batch in queue.batches
     )
     seconds, cpu_s = time.perf_counter() - begun, time.process_time() - begun_cpu_s
-    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "messages": messages}))
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "messages": messages, "warnings": warnings.count}))
 
 
 if __name__ == "__main__":

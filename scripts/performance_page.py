@@ -21,6 +21,7 @@ RESULTS_ON_APACHE = ROOT / "bench" / "results" / "apache.json"
 RESULTS_OVER_GRPC = ROOT / "bench" / "results" / "grpc.json"
 RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
 RESULTS_ON_RELEASES = ROOT / "bench" / "results" / "spark.json"
+RESULTS_THROUGH_PROXY = ROOT / "bench" / "results" / "proxy.json"
 RESULTS_OF_PLANNING = ROOT / "bench" / "results" / "planning.json"
 RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
@@ -58,6 +59,11 @@ def results_on_releases() -> str:
     return releases_markdown(_read(RESULTS_ON_RELEASES))
 
 
+def results_through_proxy() -> str:
+    """Returns the tables of reads through Apache's proxy, or says that there are none."""
+    return _tables(RESULTS_THROUGH_PROXY)
+
+
 def results_of_planning() -> str:
     """Returns the table of what witnesses cost, or says that there is none."""
     return planning_markdown(_read(RESULTS_OF_PLANNING))
@@ -84,6 +90,7 @@ if __name__ == "__main__":
         "results-over-grpc": results_over_grpc,
         "results-on-releases": results_on_releases,
         "results-of-planning": results_of_planning,
+        "results-through-proxy": results_through_proxy,
     }
     write_or_check(ROOT / "docs" / "performance.md", tables)
     write_or_check(ROOT / "docs" / "hostile.md", {"attacks": attacks})

@@ -7,6 +7,7 @@ go first, and then rows are decoded.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -41,6 +42,7 @@ LINGER_S = 0.05
 """How long a batch that is not full waits for more messages."""
 AVOID_S = 5.0
 """How long a broker that could not be reached is asked only if there is no other one with its name."""
+_logger = logging.getLogger(__name__)
 _LOOK_S = 0.25
 """How often time limits are checked while nothing arrives."""
 
@@ -382,6 +384,9 @@ class Reader:
                 continue
             oldest = next(iter(link.pulls.values()))
             is_silent = link.place.is_proxy and now_s - oldest.sent_s >= proxies.SILENCE_S
+            if is_silent:
+                text = "The %s has not responded to a pull for %g s: it is asked again on another connection"
+                _logger.warning(text, link.place, proxies.SILENCE_S)
             if self._repeats.is_overdue(oldest, link.place) or is_silent:
                 connection.close()
                 self._lose(link, ConnectionLost(Cause.TIMED_OUT, "no response"))
