@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from rmqpull_client.connection import Connection
@@ -21,6 +20,7 @@ from rmqpull_client.transports.away import ANSWERED, WAITS, TimeLimit, make_key
 from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.attempts import Attempts
+from rmqpull_client.transports.remoting.network.calls import Call, Link
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
 from rmqpull_proto.remoting.codes import ResponseCode
@@ -63,108 +63,13 @@ class Servers(Protocol):
         """Learns that a server did not respond."""
 
 
-@dataclass(eq=False)
-class Call:
-    """One request and its attempts. A *try* sends it to each place of its target once, until one responds."""
-
-    target: Target
-    command: RemotingCommand
-    accepted: Collection[int]
-    may_repeat: bool
-    limit: TimeLimit
-    is_fixed: bool
-    """Whether its time does not begin only when somebody waits for it."""
-    attempts: Attempts
-    pauses_s: Iterator[float | None]
-    silence_s: float = math.inf
-    """How long a proxy may take for one attempt."""
-    response_bytes: int = 0
-    """About how many bytes the response has at most."""
-    response: RemotingCommand | None = None
-    place: Place | None = None
-    """Who responded."""
-    error: RmqpullError | None = None
-    due_s: float = 0.0
-    until_s: float = 0.0
-    link: _Link | None = None
-    opaque: int = 0
-    connects: int = 0
-    was_stale: bool = False
-    failed: set[str] = field(default_factory=set)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is a response or an error."""
-        return self.response is not None or self.error is not None
-
-    @property
-    def deadline_s(self) -> float:
-        """Until when it is repeated, unless its servers are away."""
-        return self.limit.deadline_s
-
-    def renew(self, now_s: float) -> None:
-        """Lets the time of a call begin now, unless its deadline is fixed."""
-        if not self.is_fixed:
-            self.delay(now_s - self.limit.since_s)
-
-    def delay(self, seconds: float) -> None:
-        """Does not count this time."""
-        self.limit.shift(seconds)
-        self.until_s += seconds
-
-    def may_wait(self, now_s: float) -> bool:
-        """Whether its servers are away and may come back. Then its deadline is later."""
-        return self.attempts.is_away and self.limit.extend(now_s)
-
-    def get_response(self) -> RemotingCommand:
-        """Returns the response of a call that is done. Raises its error."""
-        if self.error is not None:
-            raise self.error
-        assert self.response is not None
-        return self.response
-
-
-@dataclass(eq=False)
-class _Link:
-    """A borrowed connection with the calls in flight on it."""
-
-    place: Place
-    connection: BrokerConnection
-    connect_until_s: float
-    calls: dict[int, Call] = field(default_factory=dict)
-    is_leaving: bool = False  # it takes no more requests: the server stops, or a response is overdue
-    expected_bytes: int = 0
-
-    @property
-    def can_take_calls(self) -> bool:
-        return not (self.is_leaving or self.connection.is_closed)
-
-    def has_room(self, call: Call) -> bool:
-        """Whether the server can respond to another call: a proxy to a few, all others to any number."""
-        return not self.place.is_proxy or self.expected_bytes + call.response_bytes <= proxies.ROOM_BYTES
-
-    def add(self, call: Call) -> None:
-        """Notes that a call is in flight."""
-        self.calls[call.opaque] = call
-        self.expected_bytes += call.response_bytes
-        call.link = self
-
-    def remove(self, opaque: int) -> Call | None:
-        """Returns the call in flight with this number, which is so no longer."""
-        call = self.calls.pop(opaque, None)
-        if call is not None:
-            self.expected_bytes -= call.response_bytes
-            call.link = None
-        return call
-
-
 class Exchange:
     """See the module. One thread uses it; close it at the end, best with ``with``."""
 
     def __init__(self, servers: Servers, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = servers
         self._clock = clock
-        self._links: list[_Link] = []
+        self._links: list[Link] = []
         self._waiting: list[Call] = []
         self._due: deque[Call] = deque()  # those that a proxy has no room for
 
@@ -298,7 +203,7 @@ class Exchange:
         call.until_s = now_s + (min(attempt_s, call.silence_s) if place.is_proxy else attempt_s)
         return True
 
-    def _find_link(self, place: Place, call: Call, now_s: float) -> _Link | None:
+    def _find_link(self, place: Place, call: Call, now_s: float) -> Link | None:
         """Returns a connection for a call, or None while a proxy has no room for it."""
         full = 0
         for link in self._links:
@@ -316,7 +221,7 @@ class Exchange:
         connection = self._servers.borrow(place, call.connects)
         call.connects += 1
         connect_s = min(CONNECTING_MOST_S, max(0.05, (call.deadline_s - now_s) / 2))
-        link = _Link(place, connection, now_s + connect_s)
+        link = Link(place, connection, now_s + connect_s)
         self._links.append(link)
         return link
 
@@ -330,7 +235,7 @@ class Exchange:
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def _receive(self, link: _Link) -> None:
+    def _receive(self, link: Link) -> None:
         connection = link.connection
         try:
             frames = connection.receive()
@@ -346,12 +251,12 @@ class Exchange:
             return
         self._drop_if_done(link)
 
-    def _drop_if_done(self, link: _Link) -> None:
+    def _drop_if_done(self, link: Link) -> None:
         if link.is_leaving and not link.calls:
             link.connection.close()
             self._links.remove(link)
 
-    def _accept(self, link: _Link, response: RemotingCommand) -> None:
+    def _accept(self, link: Link, response: RemotingCommand) -> None:
         """Takes in a response. One that nobody waits for is dropped, and so is a request of the server."""
         call = link.remove(response.opaque) if response.is_response else None
         if call is None:
@@ -390,7 +295,7 @@ class Exchange:
                 self._fail(call, link.place, ConnectionLost(Cause.TIMED_OUT, "no response"))
             self._drop_if_done(link)
 
-    def _lose(self, link: _Link, lost: ConnectionLost) -> None:
+    def _lose(self, link: Link, lost: ConnectionLost) -> None:
         """Lets all calls in flight on a lost connection go again."""
         self._links.remove(link)
         connection = link.connection

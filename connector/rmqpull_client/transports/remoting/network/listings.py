@@ -16,8 +16,9 @@ from rmqpull_client.errors import (
     RmqpullError,
     Unserved,
 )
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, is_system_topic
-from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Call, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
 from rmqpull_client.transports.remoting.network.failures import (
     join_names,
     make_bad_body_error,

@@ -17,8 +17,9 @@ from rmqpull_client.errors import (
     RmqpullError,
     TopicNotFound,
 )
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, KnownRoute, Target
-from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Call, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
 from rmqpull_client.transports.remoting.network.failures import join_names
 from rmqpull_client.transports.remoting.network.listings import REFRESH_MOST_S, Listings, decode_body, find_masters
 from rmqpull_client.transports.remoting.network.looks import make_looks

@@ -11,8 +11,9 @@ import pyarrow as pa
 from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.looking import COLUMNS, LookLimit, make_witnesses
 from rmqpull_client.transports.port import log_reset
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Target
-from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Call, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
 from rmqpull_client.transports.remoting.reading.pulls import PullResponse, Step, judge, make_pull
 from rmqpull_client.witness import Witness
 from rmqpull_proto.remoting.codes import ResponseCode

@@ -22,6 +22,7 @@ from rmqpull_client.transports.away import WAITS, TimeLimit
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_BY_BROKERS
 from rmqpull_client.transports.remoting.network import exchange
+from rmqpull_client.transports.remoting.network.calls import Call as SentCall
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
@@ -70,7 +71,7 @@ class RemotingProducer:
         self._ids = MessageIds(_find_own_host(connection.name_servers), os.getpid())
         self._facts: dict[str, _TopicFacts] = {}
         self._exchange: exchange.Exchange | None = None
-        self._in_flight: dict[exchange.Call, SendRequest] = {}
+        self._in_flight: dict[SentCall, SendRequest] = {}
         self._driven_s = clock()
 
     @property
@@ -218,7 +219,7 @@ class RemotingProducer:
         )
         self._in_flight[sent] = request
 
-    def _settle(self, sent: exchange.Call, request: SendRequest) -> None:
+    def _settle(self, sent: SentCall, request: SendRequest) -> None:
         outcome, error = judge(sent)
         if outcome is Outcome.MOVED:
             self._channel.cluster.suspect(wrap_name(self._channel.connection.namespace, request.topic))

@@ -11,9 +11,10 @@ import pytest
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, HandshakeFailed, RequestRefused, TopicNotFound
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, Target
-from rmqpull_client.transports.remoting.network.exchange import Call, Exchange
+from rmqpull_client.transports.remoting.network.exchange import Exchange
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command
 from tests.harness.scripted_remoting import (

@@ -14,8 +14,8 @@ from rmqpull_client.errors import (
 )
 from rmqpull_client.transports.away import TimeLimit
 from rmqpull_client.transports.remoting.network.attempts import Attempts
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.exchange import Call
 from rmqpull_client.transports.remoting.sending.outbox import Call as SendCall
 from rmqpull_client.transports.remoting.sending.outbox import Outcome, SendRequest
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error

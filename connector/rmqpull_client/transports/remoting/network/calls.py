@@ -1,0 +1,110 @@
+"""Requests on their way, and the connections that they are on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from rmqpull_client.errors import RmqpullError
+from rmqpull_client.transports.away import TimeLimit
+from rmqpull_client.transports.remoting.network import proxies
+from rmqpull_client.transports.remoting.network.attempts import Attempts
+from rmqpull_client.transports.remoting.network.cluster import Place, Target
+from rmqpull_client.transports.remoting.network.connections import BrokerConnection
+from rmqpull_proto.remoting.command import RemotingCommand
+
+
+@dataclass(eq=False)
+class Call:
+    """One request and its attempts. A *try* sends it to each place of its target once, until one responds."""
+
+    target: Target
+    command: RemotingCommand
+    accepted: Collection[int]
+    may_repeat: bool
+    limit: TimeLimit
+    is_fixed: bool
+    """Whether its time does not begin only when somebody waits for it."""
+    attempts: Attempts
+    pauses_s: Iterator[float | None]
+    silence_s: float = math.inf
+    """How long a proxy may take for one attempt."""
+    response_bytes: int = 0
+    """About how many bytes the response has at most."""
+    response: RemotingCommand | None = None
+    place: Place | None = None
+    """Who responded."""
+    error: RmqpullError | None = None
+    due_s: float = 0.0
+    until_s: float = 0.0
+    link: Link | None = None
+    opaque: int = 0
+    connects: int = 0
+    was_stale: bool = False
+    failed: set[str] = field(default_factory=set)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a response or an error."""
+        return self.response is not None or self.error is not None
+
+    @property
+    def deadline_s(self) -> float:
+        """Until when it is repeated, unless its servers are away."""
+        return self.limit.deadline_s
+
+    def renew(self, now_s: float) -> None:
+        """Lets the time of a call begin now, unless its deadline is fixed."""
+        if not self.is_fixed:
+            self.delay(now_s - self.limit.since_s)
+
+    def delay(self, seconds: float) -> None:
+        """Does not count this time."""
+        self.limit.shift(seconds)
+        self.until_s += seconds
+
+    def may_wait(self, now_s: float) -> bool:
+        """Whether its servers are away and may come back. Then its deadline is later."""
+        return self.attempts.is_away and self.limit.extend(now_s)
+
+    def get_response(self) -> RemotingCommand:
+        """Returns the response of a call that is done. Raises its error."""
+        if self.error is not None:
+            raise self.error
+        assert self.response is not None
+        return self.response
+
+
+@dataclass(eq=False)
+class Link:
+    """A borrowed connection with the calls in flight on it."""
+
+    place: Place
+    connection: BrokerConnection
+    connect_until_s: float
+    calls: dict[int, Call] = field(default_factory=dict)
+    is_leaving: bool = False  # it takes no more requests: the server stops, or a response is overdue
+    expected_bytes: int = 0
+
+    @property
+    def can_take_calls(self) -> bool:
+        return not (self.is_leaving or self.connection.is_closed)
+
+    def has_room(self, call: Call) -> bool:
+        """Whether the server can respond to another call: a proxy to a few, all others to any number."""
+        return not self.place.is_proxy or self.expected_bytes + call.response_bytes <= proxies.ROOM_BYTES
+
+    def add(self, call: Call) -> None:
+        """Notes that a call is in flight."""
+        self.calls[call.opaque] = call
+        self.expected_bytes += call.response_bytes
+        call.link = self
+
+    def remove(self, opaque: int) -> Call | None:
+        """Returns the call in flight with this number, which is so no longer."""
+        call = self.calls.pop(opaque, None)
+        if call is not None:
+            self.expected_bytes -= call.response_bytes
+            call.link = None
+        return call
