@@ -22,11 +22,15 @@ def serve_proxy(
     *,
     topics: tuple[str, ...] = ("orders",),
     queues: int = 4,
+    named: str = "",
     timeout_ms: int = 60_000,
 ) -> Iterator[tuple[RemotingClient, ScriptedServer]]:
-    """Serves a broker "broker-a" with topics through a proxy. Yields a client and the proxy."""
+    """Serves a broker "broker-a" with topics through a proxy. Yields a client and the proxy.
+
+    Routes name the address ``named``, by default that of the proxy.
+    """
     proxy = ScriptedServer(refuse_code)
-    route = make_route({"broker-a": {0: proxy.address}}, queues)
+    route = make_route({"broker-a": {0: named or proxy.address}}, queues)
 
     def respond(request: RemotingCommand) -> Reaction:
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:

@@ -46,6 +46,9 @@ COVERED = {
     "connector/rmqpull_client/transports/remoting/reading/looking.py": Covered(
         "client/transports/test_port_looking.py", BOTH_TRANSPORTS
     ),
+    "connector/rmqpull_client/transports/remoting/network/calls.py": Covered(
+        "client/transports/remoting/network/test_exchange.py", "an exchange is what makes these calls"
+    ),
     "connector/rmqpull_client/transports/grpc/calls.py": Covered(
         "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
     ),

@@ -221,6 +221,12 @@ class Attempts:
             )
         if any(place.is_given for place in self._seen):
             return f"{speaks}Option brokerAddresses names this address: check that it is the broker's."
+        if any(place.is_proxy for place in self._seen):
+            return (
+                f"{speaks}A proxy told this address: in local mode it names its gRPC port, which serves no pulls. Set "
+                "option nameServers to the addresses of the cluster's name servers, or brokerAddresses to the port of "
+                f"the broker itself, such as {self._target.broker_name}=HOST:10911."
+            )
         return (
             f"{speaks}The name server at {self._connection.name_servers} told this address. From this machine it leads "
             "to another server, as is common with brokers in containers or in other networks: set option "

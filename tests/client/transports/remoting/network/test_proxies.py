@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from rmqpull_client.errors import RequestRefused
+from rmqpull_client.errors import HandshakeFailed, RequestRefused
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.client import RemotingClient
 from rmqpull_client.transports.remoting.network.proxies import (
@@ -22,7 +22,7 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_proxy import UNSENT_MAX, serve_proxy
 from tests.harness.scripted_queues import QueueScript, serve_queues
-from tests.harness.scripted_remoting import Act, Reaction, refuse_code
+from tests.harness.scripted_remoting import Act, Reaction, ScriptedServer, refuse_code
 
 QUEUES = 4
 MESSAGES = 2_000
@@ -112,6 +112,18 @@ def test_a_server_that_tells_its_brokers_is_no_proxy() -> None:
 def test_a_request_that_a_proxy_does_not_serve_is_refused_with_its_name() -> None:
     text = r"proxy for broker broker-a at .* GET_M.._OFFSET .*Apache's proxy does not serve this request"
     with serve_proxy(refuse_code) as (client, _), pytest.raises(RequestRefused, match=text):
+        client.query_bounds(["orders"])
+
+
+def test_a_proxy_in_local_mode_is_refused_with_what_to_do() -> None:
+    """It names its gRPC port, which greets with HTTP/2, as the address of its broker."""
+    text = r"gRPC \(HTTP/2\)\. A proxy told this address: in local mode .*brokerAddresses .*broker-a=HOST:10911"
+    settings = bytes.fromhex("00001e040000000000") + bytes(30)
+    with (
+        ScriptedServer(refuse_code, greeting=settings) as grpc,
+        serve_proxy(refuse_code, named=grpc.address) as (client, _),
+        pytest.raises(HandshakeFailed, match=text),
+    ):
         client.query_bounds(["orders"])
 
 
