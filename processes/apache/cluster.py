@@ -35,6 +35,7 @@ class ApacheCluster:
         self.name_servers = list(name_servers)
         self.brokers = list(brokers)
         self._accounts: tuple[Account, ...] = ()
+        self._proxies: list[Proxy] = []
 
     @property
     def addresses(self) -> str:
@@ -63,6 +64,18 @@ class ApacheCluster:
             if master.role is Role.SYNC_MASTER:
                 master.wait_for_slave()
 
+    def start_proxy(self) -> Proxy:
+        """Starts a proxy of 5.x before this cluster, which must run. It ends with the cluster.
+
+        Raises ProcessFailed, SoftwareMissing.
+        """
+        first = self.name_servers[0]
+        folder = first.folder.parent / f"proxy-{len(self._proxies)}"
+        proxy = Proxy(release=first.release, folder=folder, name_servers=self.addresses)
+        self._proxies.append(proxy)
+        proxy.start()
+        return proxy
+
     def wait_for_slaves(self, topic: str) -> None:
         """Returns when all slaves know a topic. Raises TimeoutError.
 
@@ -76,7 +89,7 @@ class ApacheCluster:
 
     def close(self) -> None:
         """Kills all servers and gives their ports back."""
-        servers: list[Server] = [*self.brokers, *self.name_servers]
+        servers: list[Server] = [*self._proxies, *self.brokers, *self.name_servers]
         for server in servers:
             server.release_ports()
 

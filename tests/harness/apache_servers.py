@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster, make_cluster
+from processes.apache.proxy import Proxy
 from processes.apache.servers import Broker
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
 from rmqpull_broker.testing import RunningBroker, Topics
@@ -45,27 +46,31 @@ _PULL_MAX = 32
 
 
 class Clusters:
-    """The clusters that the tests of a session share. Each is started when a test first asks for it."""
+    """The clusters that the tests of a session share, and a proxy before each.
+
+    A cluster is started when a test first asks for it, and a proxy when a test first asks for its cluster with one.
+    """
 
     def __init__(self, start: StartApache) -> None:
         self._start = start
         self._clusters: dict[tuple[str, ...], ApacheCluster] = {}
+        self._proxies: dict[int, Proxy] = {}
         self._namespaces = itertools.count()
 
-    def start_shared_server(self) -> ApacheServer:
+    def start_shared_server(self, is_proxied: bool = False) -> ApacheServer:
         """Returns a server without a namespace: its users need topics and groups with names of their own."""
-        return ApacheServer(self._start_cluster(MASTERS))
+        cluster = self._start_cluster(MASTERS)
+        return ApacheServer(cluster, proxy=self._start_proxy(cluster) if is_proxied else None)
 
     def start_server(
-        self, topics: Topics, brokers: Sequence[str] = (BROKER,), is_trimmed: bool = False
+        self, topics: Topics, brokers: Sequence[str] = (BROKER,), is_trimmed: bool = False, is_proxied: bool = False
     ) -> ApacheServer:
         """Returns a part of a cluster that only one test uses: a namespace with topics on these brokers."""
+        masters = MASTERS if set(brokers) <= set(MASTERS) else tuple(brokers)
+        cluster = self._start_cluster((BROKER,), SMALL_LOG) if is_trimmed else self._start_cluster(masters)
+        proxy = self._start_proxy(cluster) if is_proxied else None
         namespace = f"test{next(self._namespaces)}"
-        if is_trimmed:
-            server = ApacheServer(self._start_cluster((BROKER,), SMALL_LOG), namespace, brokers, has_small_log=True)
-        else:
-            masters = MASTERS if set(brokers) <= set(MASTERS) else tuple(brokers)
-            server = ApacheServer(self._start_cluster(masters), namespace, brokers)
+        server = ApacheServer(cluster, namespace, brokers, has_small_log=is_trimmed, proxy=proxy)
         server.create_topics(topics)
         return server
 
@@ -77,9 +82,17 @@ class Clusters:
             self._clusters[key] = self._start(make_cluster, masters=masters, properties=properties)
         return self._clusters[key]
 
+    def _start_proxy(self, cluster: ApacheCluster) -> Proxy:
+        if id(cluster) not in self._proxies:
+            self._proxies[id(cluster)] = cluster.start_proxy()
+        return self._proxies[id(cluster)]
+
 
 class ApacheServer:
-    """The topics and groups of one namespace in a cluster, on some of its brokers."""
+    """The topics and groups of one namespace in a cluster, on some of its brokers.
+
+    With a proxy, source and sink reach it through that. What tests do and check goes to the brokers all the same.
+    """
 
     def __init__(
         self,
@@ -87,8 +100,10 @@ class ApacheServer:
         namespace: str = "",
         brokers: Sequence[str] = (BROKER,),
         has_small_log: bool = False,
+        proxy: Proxy | None = None,
     ) -> None:
         self.cluster = cluster
+        self.proxy = proxy
         self._namespace = namespace
         self._brokers = tuple(brokers)
         self._has_small_log = has_small_log
@@ -97,7 +112,8 @@ class ApacheServer:
     @property
     def options(self) -> Mapping[str, str]:
         namespace = {"namespace": self._namespace} if self._namespace else {}
-        given = {"nameServers": self.cluster.addresses, "pollNameServerInterval": str(ROUTES_TOLD_MS)}
+        address = self.proxy.remoting_address if self.proxy else self.cluster.addresses
+        given = {"nameServers": address, "pollNameServerInterval": str(ROUTES_TOLD_MS)}
         return given | namespace
 
     @property

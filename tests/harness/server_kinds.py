@@ -1,8 +1,9 @@
 """The kinds of servers that the same tests run against, and what each of them cannot do.
 
-A kind is ``apache``, ``remoting`` (a broker of this project that is reached by the remoting protocol), or the
-extensions that a broker of this project offers. A test that needs more than every server has says so:
-``@needs("faults")``. It does not run against the kinds that :data:`LACKS` names.
+A kind is ``apache``, ``proxy`` (the same servers, reached through the remoting port of Apache's proxy), ``remoting`` (a
+broker of this project that is reached by the remoting protocol), or the extensions that a broker of this project
+offers. A test that needs more than every server has says so: ``@needs("faults")``. It does not run against the kinds
+that :data:`LACKS` names.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import pytest
 
 APACHE = "apache"
 APACHE_4 = "apache 4.9"
+PROXY = "proxy"
+OF_APACHE = (APACHE, PROXY)
+"""The kinds whose servers are Apache's. What the servers lack, they also lack behind a proxy."""
 STANDARD = "none"
 COLUMNS = "columns"
 COLUMNS_ADMIN = "columns,admin"
 STAGES = "columns,admin,stages"
 REMOTING = "remoting"
-READING = (COLUMNS, STANDARD, REMOTING, APACHE)
-"""The kinds that Spark reads from: one of each transport."""
-WRITING = (STAGES, COLUMNS_ADMIN, STANDARD, REMOTING, APACHE)
+READING = (COLUMNS, STANDARD, REMOTING, APACHE, PROXY)
+"""The kinds that Spark reads from: one of each transport, and of each way to a cluster."""
+WRITING = (STAGES, COLUMNS_ADMIN, STANDARD, REMOTING, APACHE, PROXY)
 """The kinds that Spark writes to."""
 
 _NO_EXTENSION = "it has no extensions"
@@ -39,7 +43,10 @@ LACKS: dict[str, dict[str, str]] = {
     },
     "choice of queues": {STANDARD: "it chooses the queues itself"},
     "faults": {APACHE: f"{_NOT_HERE} make it refuse, delay or hold chosen requests"},
-    "TLS and keys": {REMOTING: "the proxy of these tests speaks gRPC, and the broker itself checks no keys"},
+    "TLS and keys": {
+        REMOTING: "the proxy of these tests speaks gRPC, and the broker itself checks no keys",
+        PROXY: "the guarded clusters of these tests have no proxy",
+    },
     "manual clock": {APACHE: f"{_NOT_HERE} change its time"},
     "counts of requests": {APACHE: f"{_NOT_HERE} see which requests it got"},
     "empty bodies": {
@@ -54,9 +61,17 @@ LACKS: dict[str, dict[str, str]] = {
     "turns row by row": {REMOTING: _BATCH_PER_QUEUE, APACHE: _BATCH_PER_QUEUE},
     "pending resets": {APACHE_4: "a reset sets the offsets, and the broker forgets it"},
     "refusal of pulls": {APACHE_4: "it has no property rejectPullConsumerEnable"},
+    "lists of topics": {PROXY: "it does not serve GET_ALL_TOPIC_LIST_FROM_NAMESERVER"},
+    "delivery times in the past": {
+        PROXY: "a message with such a time has no delay, and the proxy keeps it out of topics of type DELAY"
+    },
+    "members on brokers": {PROXY: "its members are known to the proxy alone"},
+    "addresses of brokers": {PROXY: "it names itself as the address of each broker"},
     "gzip": {APACHE: "messages of its clients are not compressed with gzip"},
 }
 """Why a kind cannot do it, by what a test needs."""
+WITHOUT_PROXY = {"4.9": "4.x has no proxy", "5.1": "Maven has no proxy of 5.1.4"}
+"""Why kind :data:`PROXY` does not run, by the release of Apache RocketMQ."""
 
 
 REQUESTS: dict[str, dict[str, str]] = {
@@ -99,13 +114,23 @@ SEEN_ON_APACHE = (
     "sink/test_refusals.py::",
 )
 """The same of tests that run against Apache's servers before a merge, too."""
+FIRST_OF_PROXY = (
+    "test_group.py::test_a_failed_batch_sets_no",
+    "test_group.py::test_a_reset_does_not_move_an_idle",
+    "test_rows.py::test_a_row_has_all_fields",
+    "sink/test_writing.py::test_each_row_goes",
+    "sink/test_writing.py::test_all_columns_are_read_back",
+)
+"""The beginnings of the tests of kind :data:`PROXY` that run before a merge. The others run each night: the servers are
+those of kind :data:`APACHE`, and only the way to them is another."""
 FIRST = (COLUMNS, STAGES)
 """The kinds that all tests run against before a merge."""
 
 
 def make_params(kinds: Sequence[str]) -> list[Any]:
-    """Returns kinds as the parameters of a fixture. Tests against Apache's servers get their marker."""
-    return [pytest.param(kind, marks=getattr(pytest.mark, APACHE)) if kind == APACHE else kind for kind in kinds]
+    """Returns kinds as the parameters of a fixture. Tests against Apache's servers get their markers."""
+    marks = {APACHE: [pytest.mark.apache], PROXY: [pytest.mark.apache, pytest.mark.proxy]}
+    return [pytest.param(kind, marks=marks[kind]) if kind in marks else kind for kind in kinds]
 
 
 def needs(*abilities: str) -> pytest.MarkDecorator:
@@ -120,7 +145,11 @@ def leave_to_the_night(items: Sequence[pytest.Item]) -> None:
         kind = _kind_of(item)
         if kind is None or kind in FIRST:
             continue
-        if _is_among(item, PLANNED_ALIKE) or (kind != APACHE and _is_among(item, SEEN_ON_APACHE)):
+        if kind == PROXY:
+            is_late = not _is_among(item, FIRST_OF_PROXY)
+        else:
+            is_late = _is_among(item, PLANNED_ALIKE) or (kind != APACHE and _is_among(item, SEEN_ON_APACHE))
+        if is_late:
             item.add_marker(pytest.mark.nightly)
 
 
@@ -136,7 +165,9 @@ def _find_reason(item: pytest.Item, version: str | None) -> str | None:
     kind = _kind_of(item)
     if kind is None:
         return None
-    names = [kind, APACHE_4] if kind == APACHE and version == "4.9" else [kind]
+    if kind == PROXY and version in WITHOUT_PROXY:
+        return WITHOUT_PROXY[version]
+    names = {PROXY: [PROXY, APACHE], APACHE: [APACHE, APACHE_4] if version == "4.9" else [APACHE]}.get(kind, [kind])
     needed = [ability for mark in item.iter_markers("needs") for ability in mark.args]
     reasons = (LACKS[ability].get(name) for ability in needed for name in names)
     return next((reason for reason in reasons if reason is not None), None)

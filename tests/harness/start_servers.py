@@ -11,7 +11,7 @@ from rmqpull_broker.testing import Topics, running_broker
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
-from tests.harness.server_kinds import APACHE, COLUMNS, COLUMNS_ADMIN, REMOTING, STANDARD
+from tests.harness.server_kinds import COLUMNS, COLUMNS_ADMIN, OF_APACHE, PROXY, REMOTING, STANDARD
 from tests.harness.servers import CrashingServer, EmbeddedServer, ManagedServer, ProcessServer, StartServer
 
 GetClusters = Callable[[], Clusters]
@@ -36,8 +36,8 @@ def run_servers(kind: str, get_clusters: GetClusters) -> Iterator[StartServer]:
             is_trimmed: bool = False,
             moves_clock: bool = False,
         ) -> ManagedServer:
-            if kind == APACHE:
-                return get_clusters().start_server(topics, brokers, is_trimmed)
+            if kind in OF_APACHE:
+                return get_clusters().start_server(topics, brokers, is_trimmed, is_proxied=kind == PROXY)
             extensions = _WITH_LISTS.get(kind, kind) if lists_topics or kind == REMOTING else kind
             clock: Literal["manual", "system"] = "manual" if moves_clock else "system"
             broker = running_broker(
@@ -52,8 +52,9 @@ def start_crashing_server(
     kind: str, topics: Topics, folder: Path, start_broker: StartBroker, get_start_apache: Callable[[], StartApache]
 ) -> CrashingServer:
     """Starts a server of its own for a test that kills it."""
-    if kind == APACHE:
-        server = ApacheServer(get_start_apache()())
+    if kind in OF_APACHE:
+        cluster = get_start_apache()()
+        server = ApacheServer(cluster, proxy=cluster.start_proxy() if kind == PROXY else None)
         server.create_topics(topics)
         return server
     return start_process_server(kind, topics, start_broker, folder / "data")

@@ -16,7 +16,7 @@ from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy
 from tests.harness.secured_servers import StartSecured, start_behind_proxy, start_guarded_cluster
-from tests.harness.server_kinds import APACHE, READING, leave_out, leave_to_the_night, make_params
+from tests.harness.server_kinds import APACHE, OF_APACHE, PROXY, READING, leave_out, leave_to_the_night, make_params
 from tests.harness.servers import Server, StartCrashingServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
 from tests.harness.start_servers import GetClusters, run_servers, start_crashing_server, start_process_server
@@ -41,7 +41,7 @@ def spark(processes_allowed: None) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session", params=make_params(READING))
 def kind(request: pytest.FixtureRequest) -> str:
     """Every test runs with a broker with the columnar extension, with one without, and over the remoting protocol: with
-    a broker and with Apache RocketMQ.
+    a broker, with Apache RocketMQ, and with Apache RocketMQ behind its proxy.
     """
     return str(request.param)
 
@@ -111,8 +111,8 @@ def server(
     if kind not in shared_servers:
         topics = {f"topic-{number}": 3 for number in range(TOPICS_MAX)}
         shared_servers[kind] = (
-            get_clusters().start_shared_server()
-            if kind == APACHE
+            get_clusters().start_shared_server(is_proxied=kind == PROXY)
+            if kind in OF_APACHE
             else start_process_server(kind, topics, start_session_broker)
         )
     return shared_servers[kind]

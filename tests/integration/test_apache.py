@@ -15,12 +15,12 @@ from processes.apache.java_clients import JavaConsumer, run_mqadmin
 from processes.apache.releases import Release
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer
-from tests.harness.server_kinds import APACHE, make_params, needs
+from tests.harness.server_kinds import OF_APACHE, PROXY, make_params, needs
 from tests.harness.servers import Server
 from tests.harness.spark_queries import Queries, Topic, await_end
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.parametrize("kind", make_params([APACHE]))
+pytestmark = pytest.mark.parametrize("kind", make_params(OF_APACHE))
 
 
 @pytest.fixture
@@ -46,13 +46,15 @@ def list_members(cluster: ApacheCluster, group: str) -> bytes:
     return cluster.administration.call(broker.address, 38, {"consumerGroup": group}, refusals_allowed=(1,)).body
 
 
-def test_the_examples_of_the_pages(spark: SparkSession, cluster: ApacheCluster, topic: Topic, tmp_path: Path) -> None:
+def test_the_examples_of_the_pages(
+    spark: SparkSession, server: Server, cluster: ApacheCluster, topic: Topic, tmp_path: Path
+) -> None:
     """The README's stream for a cluster, and the copy of docs/apache.md."""
     (of_readme,) = (block for block in python_blocks("README.md") if "nameServers" in block)
     (of_guide,) = python_blocks("docs/apache.md")
     cluster.administration.create_topic("order-copies", 1, "broker-a")
     topic.send(b"one", b"two")
-    here = {"127.0.0.1:9876": cluster.addresses, "./order-copies": str(tmp_path)}
+    here = {"127.0.0.1:9876": server.options["nameServers"], "./order-copies": str(tmp_path)}
     here |= {'"flights"': f'"{topic.name}"', '"orders"': f'"{topic.name}"'}
     names: dict[str, Any] = {}
     for shown in (of_readme, of_guide):
@@ -60,11 +62,12 @@ def test_the_examples_of_the_pages(spark: SparkSession, cluster: ApacheCluster, 
             shown = shown.replace(there, local)
         exec(shown.replace(".start()", ".trigger(availableNow=True).start()"), names)
     await_end(names["copies"])
-    copies = spark.read.format("rmqpull").options(nameServers=cluster.addresses, topic="order-copies").load()
+    copies = spark.read.format("rmqpull").options(**server.options, topic="order-copies").load()
     assert sorted(bytes(row["body"]) for row in copies.collect()) == [b"one", b"two"]
     assert names["flights"].isStreaming
 
 
+@needs("members on brokers")
 def test_a_query_is_no_member_of_its_group(
     queries: Queries, cluster: ApacheCluster, topic: Topic, group: str, apache_release: Release, tmp_path: Path
 ) -> None:
@@ -96,10 +99,11 @@ def test_mqadmin_shows_the_lag_of_a_query(
 
 
 def test_a_group_with_members_is_refused_unless_its_offsets_stay_as_they_are(
-    queries: Queries, cluster: ApacheCluster, topic: Topic, group: str, apache_release: Release, tmp_path: Path
+    queries: Queries, server: Server, topic: Topic, group: str, apache_release: Release, tmp_path: Path
 ) -> None:
+    """A proxy knows the members that use it too."""
     topic.send(*[b"x"] * 3)
-    with JavaConsumer(apache_release, cluster.addresses, tmp_path / "java", topic.name, group) as consumer:
+    with JavaConsumer(apache_release, server.options["nameServers"], tmp_path / "java", topic.name, group) as consumer:
         consumer.read(3)
         with pytest.raises(StreamingQueryException, match=f"Consumer group {group} has members .* commitOffsets"):
             queries.run(queries.stream(topic, consumerGroup=group))
@@ -124,13 +128,15 @@ def test_a_broker_that_does_not_let_the_connector_pull_is_told_with_advice(
     properties: dict[str, str],
     advice: str,
 ) -> None:
-    server = ApacheServer(start_apache(properties=properties))
+    cluster = start_apache(properties=properties)
+    server = ApacheServer(cluster, proxy=cluster.start_proxy() if kind == PROXY else None)
     server.create_topic("orders")
     server.send("orders", b"x")
     with pytest.raises(PySparkException, match=advice):
         queries.batch(Topic("orders", server)).collect()
 
 
+@needs("addresses of brokers")
 def test_addresses_of_brokers_can_be_given(queries: Queries, cluster: ApacheCluster, topic: Topic) -> None:
     topic.send(b"x")
     address = cluster.find_broker("broker-a").address

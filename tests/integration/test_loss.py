@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from pyspark_rmqpull.spark_releases.progress import parse_offset
 from rmqpull_broker.core.model import MessageQueue
+from tests.harness.server_kinds import needs
 from tests.harness.servers import ManagedServer, StartServer
 from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import WAIT_S, Queries, Topic
@@ -127,6 +128,7 @@ def test_a_topic_that_is_created_again_while_a_batch_is_read(queries: Queries, a
     assert sorted(first.bodies + second.bodies + third.bodies) == sorted(read_early + numbers(20, 29))
 
 
+@needs("lists of topics")
 def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: ManagedServer) -> None:
     """Acceptance case 20."""
     send(aging, 0, 3)

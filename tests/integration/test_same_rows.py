@@ -18,7 +18,7 @@ from processes.apache.releases import Release
 from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
 from tests.harness.apache_messages import read_records
 from tests.harness.recorded_messages import CLIENTS, read_recorded
-from tests.harness.server_kinds import APACHE, REMOTING, make_params
+from tests.harness.server_kinds import APACHE, PROXY, REMOTING, make_params
 from tests.harness.servers import Server, StartServer
 from tests.harness.spark_queries import Queries, Topic
 from tests.harness.waiting import wait_until
@@ -119,7 +119,7 @@ BY_JAVA: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", [REMOTING, *make_params([APACHE])])
+@pytest.mark.parametrize("kind", make_params([REMOTING, APACHE, PROXY]))
 def test_messages_of_apache_s_producer(
     queries: Queries, server: Server, topic: Topic, apache_release: Release, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from tests.harness.server_kinds import COLUMNS, STANDARD
+from tests.harness.server_kinds import COLUMNS, PROXY, STANDARD, make_params, needs
 from tests.harness.servers import ManagedServer, StartServer
 from tests.harness.spark_queries import WAIT_S, Queries, Topic
 
@@ -48,6 +48,7 @@ def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, li
     ]
 
 
+@needs("lists of topics")
 def test_a_new_topic_that_matches_is_read_from_its_start(
     queries: Queries, spark: SparkSession, listing: ManagedServer
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_new_topic_that_matches_is_read_from_its_start(
     assert queries.run(matching(spark, listing, topicPattern="orders-.*")).bodies == [b"third of b"]
 
 
+@needs("lists of topics")
 def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     run = queries.start(matching(spark, listing, topicPattern="refunds"))
     run.process_all()
@@ -79,6 +81,7 @@ def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkS
     assert run.bodies == [b"one"]
 
 
+@needs("lists of topics")
 def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     run = queries.start(matching(spark, listing, topicPattern="orders-.*|sales"))
     run.process_all()
@@ -87,7 +90,7 @@ def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSess
         run.query.awaitTermination(WAIT_S)
 
 
-@pytest.mark.parametrize("kind", [COLUMNS, STANDARD])
+@pytest.mark.parametrize("kind", make_params([COLUMNS, STANDARD, PROXY]))
 def test_a_pattern_needs_a_server_that_lists_its_topics(queries: Queries, topic: Topic) -> None:
     stream = queries.stream(topic, topicPattern="topic.*")
     with pytest.raises(

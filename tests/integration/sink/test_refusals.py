@@ -12,11 +12,21 @@ from pyspark.sql import SparkSession
 from pyspark_rmqpull.sink.invalid_rows import REASON, TOPIC
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import Topics
-from tests.harness.server_kinds import APACHE, REMOTING, REQUESTS, STAGES, STANDARD, make_params, needs
+from tests.harness.server_kinds import (
+    APACHE,
+    OF_APACHE,
+    PROXY,
+    REMOTING,
+    REQUESTS,
+    STAGES,
+    STANDARD,
+    make_params,
+    needs,
+)
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
-ONCE_OVER_EACH_PROTOCOL = pytest.mark.parametrize("kind", make_params([STAGES, APACHE]))
+ONCE_OVER_EACH_PROTOCOL = pytest.mark.parametrize("kind", make_params([STAGES, APACHE, PROXY]))
 MAP = "MAP<STRING,STRING>"
 TOPICS: Topics = {
     "orders": 1,
@@ -216,7 +226,7 @@ def test_a_copy_of_any_message_is_written_if_properties_may_be_dropped(serve: Se
     sink.write(sink.rows(schema, *rows), topic="orders", invalidProperties="drop")
     found = {row.message.body: dict(row.message.properties) for row in sink.messages("orders")}
     written = {body: {name: own[name] for name in own if not name.startswith("rmqpull")} for body, own in found.items()}
-    note = {"note": CONTROL} if kind in (REMOTING, APACHE) else {}
+    note = {"note": CONTROL} if kind in (REMOTING, *OF_APACHE) else {}
     assert written == {b"1": {"colour": "red"}, b"2": {"colour": "blue", **note}}
 
 

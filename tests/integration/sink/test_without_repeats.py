@@ -17,7 +17,7 @@ from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import TransactionId
-from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, make_params
+from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, PROXY, make_params
 from tests.harness.spark_kinds import needs_spark
 from tests.harness.spark_queries import await_end
 from tests.harness.spark_sink import ServeSink, SinkHarness
@@ -64,7 +64,7 @@ def test_a_batch_read_drops_repeats(serve: ServeSink) -> None:
     assert sorted(bytes(row["body"]) for row in rows.collect()) == wanted
 
 
-@pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE]))
+@pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE, PROXY]))
 @needs_spark("AvailableNow within limits")
 def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
@@ -76,7 +76,7 @@ def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: S
     assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
 
 
-@pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE]))
+@pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE, PROXY]))
 def test_rows_without_the_needed_columns_are_refused(serve: ServeSink) -> None:
     with pytest.raises(OptionError, match="the columns properties, topic, brokerName, queueId, queueOffset, which"):
         without_repeats(serve().batch("orders").select("body"))
