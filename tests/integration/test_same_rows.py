@@ -17,6 +17,7 @@ from processes.apache.java_clients import JavaProducer, make_message
 from processes.apache.releases import Release
 from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
 from tests.harness.apache_messages import read_records
+from tests.harness.apache_servers import ApacheServer
 from tests.harness.recorded_messages import CLIENTS, read_recorded
 from tests.harness.server_kinds import APACHE, PROXY, REMOTING, make_params
 from tests.harness.servers import Server, StartServer
@@ -123,8 +124,10 @@ BY_JAVA: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def test_messages_of_apache_s_producer(
     queries: Queries, server: Server, topic: Topic, apache_release: Release, tmp_path: Path
 ) -> None:
+    """Through a proxy, they are only read: it checks the types of messages, and the topic is of type NORMAL."""
+    addresses = server.cluster.addresses if isinstance(server, ApacheServer) else server.options["nameServers"]
     messages = [make_message(topic.name, **{**fields, "broker": "broker-a", "queue": 0}) for fields, _ in BY_JAVA]
-    with JavaProducer(apache_release, server.options["nameServers"], tmp_path / "java") as producer:
+    with JavaProducer(apache_release, addresses, tmp_path / "java") as producer:
         results = producer.send_all(messages)
         producer.send_batch([make_message(topic.name, b"one"), make_message(topic.name, b"two")])
     # Brokers fill their queues after they have acknowledged a message.
