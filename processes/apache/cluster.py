@@ -64,14 +64,14 @@ class ApacheCluster:
             if master.role is Role.SYNC_MASTER:
                 master.wait_for_slave()
 
-    def start_proxy(self) -> Proxy:
+    def start_proxy(self, **settings: object) -> Proxy:
         """Starts a proxy of 5.x before this cluster, which must run. It ends with the cluster.
 
-        Raises ProcessFailed, SoftwareMissing.
+        ``settings`` are those of `rmq-proxy.json`. Raises ProcessFailed, SoftwareMissing.
         """
         first = self.name_servers[0]
         folder = first.folder.parent / f"proxy-{len(self._proxies)}"
-        proxy = Proxy(release=first.release, folder=folder, name_servers=self.addresses)
+        proxy = Proxy(release=first.release, folder=folder, name_servers=self.addresses, settings=settings)
         self._proxies.append(proxy)
         proxy.start()
         return proxy

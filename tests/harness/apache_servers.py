@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster, make_cluster
@@ -25,6 +26,7 @@ from processes.apache.servers import Broker
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
 from rmqpull_broker.testing import RunningBroker, Topics
 from rmqpull_client.connection import unwrap_name, wrap_name
+from rmqpull_proto.remoting.json_dialect import read_json
 from tests.harness.apache import StartApache
 from tests.harness.apache_messages import HALF, PRODUCER_GROUP, Record, make_send_fields, read_records
 from tests.harness.servers import ROUTES_TOLD_MS, HalfMessage, HeldPulls
@@ -43,6 +45,7 @@ _LOG_FILE_BYTES = 64 << 10
 _FILLER_BYTES = 20 << 10
 _EXPIRED_S = 1_000 * 3_600
 _PULL_MAX = 32
+_TOPIC_NOT_EXIST = 17
 
 
 class Clusters:
@@ -84,8 +87,13 @@ class Clusters:
 
     def _start_proxy(self, cluster: ApacheCluster) -> Proxy:
         if id(cluster) not in self._proxies:
-            self._proxies[id(cluster)] = cluster.start_proxy()
+            self._proxies[id(cluster)] = start_proxy(cluster)
         return self._proxies[id(cluster)]
+
+
+def start_proxy(cluster: ApacheCluster) -> Proxy:
+    """Starts a proxy before a cluster. It asks for a route again after a second; by default, after 20."""
+    return cluster.start_proxy(topicRouteServiceCacheRefreshSeconds=1)
 
 
 class ApacheServer:
@@ -131,10 +139,25 @@ class ApacheServer:
         attributes = {"message.type": topic_type.value} if has_types else None
         for broker in self._brokers:
             self._administration.create_topic(self._wrap(name), queues, broker, attributes=attributes)
+        self._wait_for_proxy(name)
 
     def create_topic_without_writes(self, name: str) -> None:
         for broker in self._brokers:
             self._administration.create_topic(self._wrap(name), 1, broker, perm=4)
+        self._wait_for_proxy(name)
+
+    def _wait_for_proxy(self, name: str) -> None:
+        """Returns when the proxy tells the queues of a topic that the name server tells."""
+        if self.proxy is None:
+            return
+        wanted = _sort_queues(self._administration.find_route(self._wrap(name)))
+        address, fields = self.proxy.remoting_address, {"topic": self._wrap(name)}
+
+        def is_told() -> bool:
+            response = self._administration.call(address, 105, fields, refusals_allowed=(_TOPIC_NOT_EXIST,))
+            return not response.code and _sort_queues(read_json(response.body)) == wanted
+
+        wait_until(is_told, "told by the proxy")
 
     def delete_topic(self, name: str) -> None:
         self._administration.delete_topic(self._wrap(name))
@@ -321,6 +344,12 @@ class ApacheServer:
             for entry in route
             for queue_id in range(entry["readQueueNums"])
         )
+
+
+def _sort_queues(route: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    """Returns what a route says of each broker."""
+    names = ("brokerName", "readQueueNums", "writeQueueNums", "perm")
+    return sorted(tuple(entry[name] for name in names) for entry in route.get("queueDatas") or [])
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ LACKS: dict[str, dict[str, str]] = {
         REMOTING: "it does not tell the type NORMAL, the default (rules 3.9.3)",
         APACHE_4: "its topics have no types",
     },
+    "message types in plans": {PROXY: "it tells the type of a topic only when it refuses a message"},
     "turns row by row": {REMOTING: _BATCH_PER_QUEUE, APACHE: _BATCH_PER_QUEUE},
     "pending resets": {APACHE_4: "a reset sets the offsets, and the broker forgets it"},
     "refusal of pulls": {APACHE_4: "it has no property rejectPullConsumerEnable"},

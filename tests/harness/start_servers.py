@@ -9,7 +9,7 @@ from typing import Literal
 
 from rmqpull_broker.testing import Topics, running_broker
 from tests.harness.apache import StartApache
-from tests.harness.apache_servers import ApacheServer, Clusters
+from tests.harness.apache_servers import ApacheServer, Clusters, start_proxy
 from tests.harness.broker_processes import StartBroker
 from tests.harness.server_kinds import COLUMNS, COLUMNS_ADMIN, OF_APACHE, PROXY, REMOTING, STANDARD
 from tests.harness.servers import CrashingServer, EmbeddedServer, ManagedServer, ProcessServer, StartServer
@@ -54,7 +54,7 @@ def start_crashing_server(
     """Starts a server of its own for a test that kills it."""
     if kind in OF_APACHE:
         cluster = get_start_apache()()
-        server = ApacheServer(cluster, proxy=cluster.start_proxy() if kind == PROXY else None)
+        server = ApacheServer(cluster, proxy=start_proxy(cluster) if kind == PROXY else None)
         server.create_topics(topics)
         return server
     return start_process_server(kind, topics, start_broker, folder / "data")

@@ -14,7 +14,7 @@ from processes.apache.cluster import ApacheCluster
 from processes.apache.java_clients import JavaConsumer, run_mqadmin
 from processes.apache.releases import Release
 from tests.harness.apache import StartApache
-from tests.harness.apache_servers import ApacheServer
+from tests.harness.apache_servers import ApacheServer, start_proxy
 from tests.harness.server_kinds import OF_APACHE, PROXY, make_params, needs
 from tests.harness.servers import Server
 from tests.harness.spark_queries import Queries, Topic, await_end
@@ -129,7 +129,7 @@ def test_a_broker_that_does_not_let_the_connector_pull_is_told_with_advice(
     advice: str,
 ) -> None:
     cluster = start_apache(properties=properties)
-    server = ApacheServer(cluster, proxy=cluster.start_proxy() if kind == PROXY else None)
+    server = ApacheServer(cluster, proxy=start_proxy(cluster) if kind == PROXY else None)
     server.create_topic("orders")
     server.send("orders", b"x")
     with pytest.raises(PySparkException, match=advice):

@@ -70,7 +70,7 @@ def test_a_write_is_refused_when_it_is_planned(
 
 
 @ONCE_OVER_EACH_PROTOCOL
-@needs("message types")
+@needs("message types", "message types in plans")
 @pytest.mark.parametrize(
     ("topic", "sentence"),
     [
