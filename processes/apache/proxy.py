@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes.apache.servers import Server
+from processes.apache.servers import READY_WITHIN_S, Server
 from processes.children import LOOPBACK
 
 # Only what does not change the answers. By default a route has port 8081, whatever port the client asked.
@@ -61,3 +61,7 @@ class Proxy(Server):
         settings = {**_SETTINGS, **ports, "namesrvAddr": self.name_servers, **self.settings}
         file.write_text(json.dumps(settings, indent=2), encoding="utf-8")
         return ["-pc", str(file)]
+
+    def _wait_until_ready(self) -> None:
+        # It listens for gRPC first.
+        self._started().wait_for_port(self.port + 1, READY_WITHIN_S)
