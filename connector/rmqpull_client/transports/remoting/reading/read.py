@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, RequestRefused
 from rmqpull_client.flow import Flow
@@ -11,10 +11,11 @@ from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.offset_queries import make_queue_request
 from rmqpull_client.transports.remoting.reading.pulling import Reader
 from rmqpull_client.transports.remoting.reading.rows import decode_pieces
 from rmqpull_client.transports.remoting.reading.segments import Piece, PlanLimits, PullPlan
-from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.codes import VERSION_5, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.routes import read_topic_attributes
@@ -78,12 +79,19 @@ class Read:
         """Whether the broker keeps only the last message of each key of a topic: then gaps are no losses."""
         topic = queue.topic
         if topic not in self._are_compacted:
-            request = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
             try:
-                attributes = read_topic_attributes(self._channel.call(Target.of(queue), request).body)
+                attributes = self._ask_attributes(queue)
             except (BrokerBusy, BrokerFailed):
                 raise  # it may be compacted: nobody knows
-            except (RequestRefused, WireError):  # 4.x has neither this request nor compaction
+            except (RequestRefused, WireError):  # nobody has told the connector that it is
                 attributes = {}
             self._are_compacted[topic] = attributes.get("cleanup.policy") == "COMPACTION"
         return self._are_compacted[topic]
+
+    def _ask_attributes(self, queue: MessageQueue) -> Mapping[str, str]:
+        """Returns the attributes of a topic. 4.x has none, and 4.9.0 does not even respond to the request for them."""
+        known_by_all = make_queue_request(RequestCode.GET_MAX_OFFSET, queue)
+        if self._channel.call(Target.of(queue), known_by_all).version < VERSION_5:
+            return {}
+        request = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": queue.topic})
+        return read_topic_attributes(self._channel.call(Target.of(queue), request).body)

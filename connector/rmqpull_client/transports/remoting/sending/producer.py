@@ -10,7 +10,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from rmqpull_client.transports.remoting.network import exchange
 from rmqpull_client.transports.remoting.network.calls import Call as SentCall
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
+from rmqpull_client.transports.remoting.offset_queries import make_queue_request
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
 from rmqpull_client.transports.remoting.sending.outbox import Call, Outbox, Outcome, SendLimits, SendRequest
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
@@ -138,24 +139,39 @@ class RemotingProducer:
     def _ask_facts(self, topic: str) -> _TopicFacts:
         """Asks all brokers of a topic. Those that do not respond are left out, unless none does.
 
-        4.x does not know the request (3), and a user may not be allowed to make it (16). The version of a broker is in
-        each of its responses.
+        4.x does not know the request for attributes (3), and 4.9.0 does not even respond to it. So a request that all
+        brokers know comes first, because the version of a broker is in each of its responses. A user may not be allowed
+        to make these requests (16).
         """
-        names = dict.fromkeys(queue.broker_name for queue in self.list_queues(topic))
-        command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
-        responses, errors = [], list[RmqpullError]()
+        queues = {queue.broker_name: queue for queue in self.list_queues(topic)}
         with exchange.Exchange(self._channel) as asking:
-            calls = [asking.start(Target(topic, name), command, accepted=exchange.ANY_CODE) for name in names]
-            for call in calls:
-                try:
-                    responses += asking.wait([call])
-                except RmqpullError as error:
-                    errors.append(error)
-        if not responses:
+            found = self._ask_each(
+                asking, topic, {name: make_queue_request(RequestCode.GET_MAX_OFFSET, queues[name]) for name in queues}
+            )
+            is_new = {name: response.version >= VERSION_5 for name, response in found.items()}
+            command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+            told = self._ask_each(asking, topic, {name: command for name in found if is_new[name]})
+        known = (read_attributes(response.body) for response in told.values() if response.code == ResponseCode.SUCCESS)
+        return _TopicFacts(next(known, NO_ATTRIBUTES), has_timer=all(is_new.values()))
+
+    @staticmethod
+    def _ask_each(
+        asking: exchange.Exchange, topic: str, commands: Mapping[str, RemotingCommand]
+    ) -> dict[str, RemotingCommand]:
+        """Returns the response of each broker that responds, whatever its code. Raises the first error if none does."""
+        calls = {
+            name: asking.start(Target(topic, name), command, accepted=exchange.ANY_CODE)
+            for name, command in commands.items()
+        }
+        found, errors = {}, list[RmqpullError]()
+        for name, call in calls.items():
+            try:
+                [found[name]] = asking.wait([call])
+            except RmqpullError as error:
+                errors.append(error)
+        if errors and not found:
             raise errors[0]
-        known = (read_attributes(response.body) for response in responses if response.code == ResponseCode.SUCCESS)
-        has_timer = all(response.version >= VERSION_5 for response in responses)
-        return _TopicFacts(next(known, NO_ATTRIBUTES), has_timer)
+        return found
 
     # --- calls --------------------------------------------------------------------------------------------------------
 

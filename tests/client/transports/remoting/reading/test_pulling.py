@@ -24,6 +24,7 @@ from tests.harness.scripted_remoting import Act, Reaction, RouteScript, Scripted
 
 PATIENT = Connection(request_timeout_ms=TIMEOUT_MS, request_retry_interval_ms=1)
 QUICK = Connection(request_retry_interval_ms=1)
+V4_9_0 = 393
 SHORT = Connection(request_timeout_ms=1_000, request_retry_interval_ms=1)
 
 
@@ -189,6 +190,21 @@ def test_gaps_of_a_compacted_topic_are_no_losses() -> None:
 
     with serve_queues(QueueScript(missing={5, 6, 50}, others=describe)) as (client, _):
         assert len(read(client, QueueRange(queue(), 0, 100))[queue()]) == 97
+
+
+def test_a_broker_of_4_x_is_not_asked_whether_its_topic_is_compacted() -> None:
+    """4.9.0 does not respond to a request that it does not know."""
+
+    def react(request: RemotingCommand) -> Reaction | None:
+        if request.code == RequestCode.GET_MAX_OFFSET:
+            return replace(request.make_response(0, {"offset": "100"}), version=V4_9_0)
+        return Act.STALL if request.code == RequestCode.GET_TOPIC_CONFIG else None
+
+    with (
+        serve_queues(QueueScript(missing={5}, others=react)) as (client, _),
+        pytest.raises(DataLoss),
+    ):
+        read(client, QueueRange(queue(), 0, 100))
 
 
 def test_gaps_are_not_judged_while_the_broker_cannot_say_whether_its_topic_is_compacted() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from tests.harness.scripted_remoting import Act, Reaction, RouteScript, Scripted
 from tests.harness.storing_broker import StoredMessage, StoringBroker
 
 Connect = Callable[..., Producer]
+V4_9_0 = 393
 
 
 @pytest.fixture
@@ -259,6 +261,20 @@ def test_a_topic_takes_the_types_of_its_attribute(
 ) -> None:
     brokers[0].settings = settings
     assert connect().query_message_types("orders") == types
+
+
+def test_a_broker_of_4_x_is_not_asked_for_attributes(routes: RouteScript) -> None:
+    """4.9.0 does not respond to a request that it does not know."""
+
+    def react(request: RemotingCommand) -> Reaction:
+        is_known = request.code == RequestCode.GET_MAX_OFFSET
+        return replace(request.make_response(0, {"offset": "0"}), version=V4_9_0) if is_known else Act.STALL
+
+    with ScriptedServer(react) as broker, ScriptedServer(routes) as name_server:
+        routes.routes["old"] = make_route({"a": {0: broker.address}}, queues=1)
+        producer = get_producer(Connection(name_servers=name_server.address))
+        assert producer.query_message_types("old") == {"NORMAL", "FIFO", "DELAY"}
+        assert [request.code for request in broker.requests] == [RequestCode.GET_MAX_OFFSET]
 
 
 def test_a_topic_without_writable_queues_is_refused(connect: Connect) -> None:
