@@ -24,7 +24,7 @@ RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$
 	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 		if [ "$$release" = 5.3 ]; then tests=; else tests="$(APACHE_MAIN_TESTS)"; fi; \
 		$(TEST_APACHE) --apache-version "$$release" $(or $(ARGS),$$tests); \
 	done
+
+# Each test process has one name server and one broker at a time: 0.5 GB. Releases are fetched once: 0.7 GB in the user's cache.
+test-releases: set-up ## start each release of Apache RocketMQ that Maven has whole, write, read and restart its broker (4 minutes on two cores)
+	@scripts/set-up maven
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist load --maxschedchunk 1 -m releases tests/processes/apache/test_releases.py $(ARGS)
 
 # Each test process starts emulators, with ARGS="-m clients" also two real RocketMQs, and a process per release and language of the clients: up to 2 GB.
 # A process takes one test after the other: the longest take two minutes, and come first. Most tests wait, so there are more of
