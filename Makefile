@@ -164,7 +164,7 @@ bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache'
 	@"$(PYTHON)" -m bench.grpc_clients $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
-bench-proxy: set-up ## compare reads through Apache's proxy with Java's consumer there and with the broker itself, and update docs/performance.md (about 25 minutes)
+bench-proxy: set-up ## compare reads through Apache's proxy with Java's consumer there and with the broker itself, and update docs/performance.md (not timed)
 	@scripts/set-up maven
 	@"$(PYTHON)" -m bench.proxy $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page

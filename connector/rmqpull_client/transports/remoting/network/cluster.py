@@ -305,8 +305,8 @@ class ClusterView:
 
     def _make_place(self, broker_name: str, broker_id: int, registered: str) -> Place:
         given = self._given.get((broker_name, broker_id))
-        is_given = given is not None
-        return Place(given or registered, broker_name, broker_id, is_given, bool(self.is_proxied) and not is_given)
+        # A given address may be that of the proxy, which drops responses if nobody takes care. A broker is only slower.
+        return Place(given or registered, broker_name, broker_id, given is not None, bool(self.is_proxied))
 
 
 def is_system_topic(name: str, clusters_and_brokers: Collection[str] = ()) -> bool:

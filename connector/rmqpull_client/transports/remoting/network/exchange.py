@@ -29,7 +29,7 @@ from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_co
 CONNECTING_MOST_S = 5.0
 SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 ANY_CODE = range(-(1 << 31), 1 << 31)
-"""The response codes that are results: none (``SUCCESS``) or all others, too."""
+"""Lets a call take every response as a result, whatever its code."""
 
 
 class NotLocatedYet(Exception):

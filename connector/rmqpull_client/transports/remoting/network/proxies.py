@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from rmqpull_proto.remoting.codes import RequestCode
 
 CONNECTIONS_MAX = 8
-"""The connections of one operation to one proxy."""
+"""The connections of one operation to a proxy. A read has as many for each broker behind it."""
 ROOM_BYTES = 48 << 10
 """The responses that may be in flight on one connection."""
 PULLS_MAX = 16

@@ -27,7 +27,7 @@ _BOUNDS_CODES = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY, Resp
 PARKED_MAX = 1_024
 """The queues on which one wait parks pulls. Messages in other queues are noticed when the wait is over."""
 PARKED_AT_PROXY_MAX = 64
-"""The pulls that one connection to a proxy parks. There are at most 8 connections."""
+"""The pulls that one connection to a proxy parks."""
 KEPT_MAX = 8
 """The groups and filters whose pulls stay parked between waits."""
 GRID_S = 5.0

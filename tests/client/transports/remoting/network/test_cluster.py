@@ -52,6 +52,13 @@ def test_given_addresses_replace_registered_ones() -> None:
     ]
 
 
+def test_a_given_address_may_be_that_of_the_proxy() -> None:
+    cluster = view("broker-a=localhost:8080")
+    cluster.is_proxied = True
+    cluster.learn("t", make_route(PAIR), 0)
+    assert all(place.is_proxy for place in cluster.find_places("t", Target("t", "broker-a", may_use_slave=True)))
+
+
 @pytest.mark.parametrize(
     ("target", "text"),
     [
