@@ -52,16 +52,9 @@ def processes_allowed() -> None:
 
 
 LONGEST_FIRST = ("soak", "bench", "processes/apache", "client/transports/remoting/reading", "integration")
-RUN_AGAIN = pytest.mark.flaky(
-    reruns=1,
-    only_rerun=[
-        "Python worker failed to connect back\\.",
-        "does not serve PullColumns\\. If it was restarted with other extensions",
-    ],
-)
-"""Only two failures are retried. The first is Spark's own, when a JVM or a Python process pauses for 10 s while one
-starts the other. The second happens when a broker gets the port of an earlier test's broker: Spark's Python workers
-are still there, and remember the extensions of that broker.
+RUN_AGAIN = pytest.mark.flaky(reruns=1, only_rerun=["Python worker failed to connect back\\."])
+"""Only this failure is retried. It is Spark's own, when a JVM or a Python process pauses for 10 s while one starts the
+other.
 
 Only tests that start processes have the mark: with several test processes it delays each test by 40 ms.
 """

@@ -60,12 +60,13 @@ def _connect_by_grpc(settings: Connection, flow: Flow) -> BrokerClient:
     from rmqpull_client.transports.standard.client import StandardClient
 
     channel = get_channel(settings)
-    if channel.has_columns is None:
+    if (has_columns := channel.has_columns) is None:
         try:
-            channel.has_columns = "columns" in ColumnarClient(channel).list_extensions()
+            has_columns = "columns" in ColumnarClient(channel).list_extensions()
         except Unserved:
-            channel.has_columns = False
-    return ColumnarClient(channel, flow) if channel.has_columns else StandardClient(channel, flow)
+            has_columns = False
+        channel.note_columns(has_columns)
+    return ColumnarClient(channel, flow) if has_columns else StandardClient(channel, flow)
 
 
 def _require_numpy() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.choice import connect, get_producer
 from rmqpull_client.transports.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.channel import KNOWN_FOR_S, get_channel
 from rmqpull_client.transports.grpc.producer import GrpcProducer
 from rmqpull_client.transports.remoting.client import RemotingClient
 from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
@@ -29,6 +31,19 @@ def test_endpoints_are_served_by_the_transport_that_the_server_has(extensions: s
         assert type(client) is kind
         client.close()
         assert type(get_producer(Connection(broker.endpoints))) is GrpcProducer
+
+
+@pytest.mark.parametrize(("extensions", "kind"), [("columns", ColumnarClient), ("none", StandardClient)])
+def test_what_an_earlier_server_at_the_address_had_is_forgotten(extensions: str, kind: type) -> None:
+    """Spark's processes outlive servers, so a query may start where another server was a moment ago."""
+    with running_broker(extensions=extensions) as broker:
+        channel = get_channel(Connection(broker.endpoints))
+        channel.note_columns(kind is StandardClient)
+        assert type(connect(broker.endpoints)) is not kind
+        channel.read_clock_s = lambda: time.monotonic() + KNOWN_FOR_S
+        client = connect(broker.endpoints)
+        assert type(client) is kind
+        client.close()
 
 
 def test_name_servers_are_served_by_the_remoting_protocol() -> None:

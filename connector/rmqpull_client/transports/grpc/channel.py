@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -15,19 +16,23 @@ from rmqpull_client.transports.grpc.retry import Cancellation, Request, Retry
 from rmqpull_proto.rpc import Method
 
 
+KNOWN_FOR_S = 1.0
+"""How long a process relies on what a server said of its extensions. Spark keeps a process for many queries, and
+another server may be at the address by then, or the same one with other extensions."""
+
+
 @dataclass
 class BrokerChannel:
-    """Calls to the endpoints of one connection.
-
-    ``has_columns`` caches whether the server has the columnar extension; None is not known.
-    """
+    """Calls to the endpoints of one connection."""
 
     connection: Connection
-    has_columns: bool | None = None
     instances_seen: int | None = None
     """How many runs of the server its answers came from. None if it does not tell."""
     _instance_id: str = field(default="", repr=False)
     _endpoints: Endpoints = field(init=False, repr=False)
+    _has_columns: bool | None = field(default=None, repr=False)
+    _forget_at_s: float = field(default=0.0, repr=False)
+    read_clock_s: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     def __post_init__(self) -> None:
         self._endpoints = Endpoints(self.connection)
@@ -36,6 +41,16 @@ class BrokerChannel:
     def endpoints(self) -> str:
         """The endpoints and the namespace, for error messages."""
         return self.connection.endpoints_and_namespace
+
+    @property
+    def has_columns(self) -> bool | None:
+        """Whether the server has the columnar extension; None is not known, or no longer."""
+        return self._has_columns if self.read_clock_s() < self._forget_at_s else None
+
+    def note_columns(self, has_columns: bool) -> None:
+        """Takes in whether the server has the columnar extension."""
+        self._has_columns = has_columns
+        self._forget_at_s = self.read_clock_s() + KNOWN_FOR_S
 
     def call(self, method: Method, message: Any, extra_ms: int = 0) -> Any:
         """Returns the response of a unary method. ``extra_ms`` is the time that the broker may park the request.
@@ -70,7 +85,7 @@ class BrokerChannel:
     def close(self) -> None:
         """Closes the connection. The next call opens a new one."""
         self._endpoints.close()
-        self.has_columns = None
+        self._forget_at_s = 0.0
 
     def _make_retry(
         self,
@@ -87,7 +102,7 @@ class BrokerChannel:
         try:
             return retry.wait()
         except Unserved:
-            self.has_columns = None  # another server may be at this address now: the next client asks again
+            self._forget_at_s = 0.0  # another server may be at this address now: the next client asks again
             raise
 
 
