@@ -10,7 +10,7 @@ PACKAGE = "rmqpull_broker"
 
 
 class Limit(NamedTuple):
-    """A limit of the broker. ``constant`` is ``module:NAME`` within the broker's package.
+    """A limit of the broker. ``constant`` is ``module:NAME`` within the broker's package, or in ``rmqpull_proto``.
 
     ``whose`` is "Apache's" with the rule, or "ours" with the reason.
     """
@@ -25,7 +25,9 @@ class Limit(NamedTuple):
     def value(self) -> int:
         """The value of the constant."""
         module, _, name = self.constant.partition(":")
-        value: int = attrgetter(name)(importlib.import_module(f"{PACKAGE}.{module}"))
+        value: int = attrgetter(name)(
+            importlib.import_module(module if module.startswith("rmqpull_") else f"{PACKAGE}.{module}")
+        )
         return value
 
 

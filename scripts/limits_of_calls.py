@@ -282,7 +282,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "words and signs of a SQL92 expression",
-            "core.filters.sql92_grammar:TOKENS_MAX",
+            "rmqpull_proto.filters.sql92_grammar:TOKENS_MAX",
             "",
             "ILLEGAL_FILTER_EXPRESSION",
             "ours: other calls wait while it is parsed",
@@ -303,7 +303,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "nesting of a SQL92 expression",
-            "core.filters.sql92:NESTING_MAX",
+            "rmqpull_proto.filters.sql92:NESTING_MAX",
             "levels",
             "ILLEGAL_FILTER_EXPRESSION",
             "ours: Python's stack; Java's allows some hundreds",

@@ -83,8 +83,6 @@ INTERNAL = {
     "core.pulling.record_pieces:MATCHES_MAX": "a cache; a forgotten filter is evaluated again",
     "core.pulling.standing_verdicts:VERDICTS_MAX": "a cache; a pull without a verdict is checked again",
     "core.pulling.standing_verdicts:STANDING_MS_MAX": "a cache; a pull without a verdict is checked again",
-    "core.filters.java_values:INTEGER_MAX": "Java's Integer",
-    "core.filters.java_values:LONG_MAX": "Java's Long",
     "core.sending.queue_selection:TURNS_MAX": "topics with a remembered next queue; others start at their first queue",
     "server.handlers.remoting.batch_codec:PROPERTY_BYTES_MAX": "how batches are decoded; no user sees it",
     "server.grpc.connections:PENDING_CALLS_MAX": "how gRPC accepts a burst of calls; it refuses none",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.java_values import NotComparable
-from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties, list_declared, parse_level_delays
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullStatus
 from rmqpull_broker.core.state.names import make_system_topics
+from rmqpull_proto.filters.java_values import NotComparable
+from rmqpull_proto.filters.sql92 import MalformedExpression
+from rmqpull_proto.filters.sql92_grammar import parse
 from tests.broker.core.pulling.test_checks import ANSWERS, FAQ
 from tests.docs.test_rules import SECTIONS, number_of
 
@@ -139,7 +139,7 @@ def test_an_expression_has_the_page_s_result(result: str, expression: str) -> No
         evaluated = names[parse(expression).evaluate(PROPERTIES)]  # type: ignore[index]
     except NotComparable:
         evaluated = "an error in the evaluation"
-    except IllegalFilterExpression:
+    except MalformedExpression:
         evaluated = "an error of the parser"
     assert evaluated == result
 

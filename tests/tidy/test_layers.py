@@ -77,6 +77,7 @@ LAYERS = (
     # Stored messages and batches are columns. The broker does without these modules, and so without NumPy.
     Layer("rmqpull_proto/remoting/messages/*", "rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow", EFFECTS),
     Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", f"{EFFECTS} rmqpull_proto.remoting.messages"),
+    Layer("rmqpull_proto/filters/*", "rmqpull_proto.filters", EFFECTS),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc pyarrow"),
     # RocketMQ without Spark.
     Layer(
@@ -153,7 +154,7 @@ LAYERS = (
     # The broker's rules.
     Layer("rmqpull_broker/core/messages/*", f"{of_core('messages')} pyarrow", EFFECTS),
     Layer("rmqpull_broker/core/state/*", f"{of_core('state', 'messages')} pyarrow", EFFECTS),
-    Layer("rmqpull_broker/core/filters/*", f"{of_core('filters', 'messages')} pyarrow", EFFECTS),
+    Layer("rmqpull_broker/core/filters/*", f"{of_core('filters', 'messages')} rmqpull_proto.filters pyarrow", EFFECTS),
     Layer("rmqpull_broker/core/admin/*", of_core("admin", "state", "messages"), EFFECTS),
     Layer("rmqpull_broker/core/clients/*", of_core("clients", "admin", "filters", "state", "messages"), EFFECTS),
     Layer("rmqpull_broker/core/sending/*", f"{of_core('sending', 'admin', 'state', 'messages')} pyarrow", EFFECTS),

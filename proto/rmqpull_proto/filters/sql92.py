@@ -8,8 +8,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.java_values import Long, Value, compare, parse_double
+from rmqpull_proto.filters.java_values import Long, Value, compare, parse_double
 
 NESTING_MAX = 100
 """Levels of an expression. Java allows some thousands, until its stack overflows."""
@@ -17,10 +16,12 @@ NESTING_MAX = 100
 Properties = Mapping[str, "str | None"]
 
 
-class TooComplex(IllegalFilterExpression):
-    """An expression exceeds a limit, so nobody knows whether it is malformed."""
+class MalformedExpression(ValueError):
+    """RocketMQ's parser refuses an expression, or its checks do."""
 
-    code = IllegalFilterExpression.code
+
+class TooComplex(MalformedExpression):
+    """An expression exceeds a limit, so nobody knows whether it is malformed."""
 
 
 class Expression(abc.ABC):
@@ -45,9 +46,9 @@ class Expression(abc.ABC):
         """Returns the value for these properties; a missing property is null. Raises NotComparable."""
 
 
-def make_error(cause: str) -> IllegalFilterExpression:
+def make_error(cause: str) -> MalformedExpression:
     """Returns the error of an expression that cannot be compiled: the text of ``MQFilterException``, and the cause."""
-    return IllegalFilterExpression(f"Invalid MessageSelector. {cause}")
+    return MalformedExpression(f"Invalid MessageSelector. {cause}")
 
 
 def list_properties(expression: Expression) -> list[str]:

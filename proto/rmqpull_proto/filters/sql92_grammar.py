@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from rmqpull_broker.core.filters.sql92 import Expression, TooComplex, make_error
-from rmqpull_broker.core.filters.sql92_rules import RULES, TEXT, list_texts
+from rmqpull_proto.filters.sql92 import Expression, TooComplex, make_error
+from rmqpull_proto.filters.sql92_rules import RULES, TEXT, list_texts
 
 TOKENS_MAX = 4_096
 """Words, numbers, texts and signs of an expression: other calls wait while they are parsed."""
@@ -50,7 +50,7 @@ _END_OF_LINE = re.compile(r"\r\n|\n|\r")
 
 
 def _scan(expression: str) -> Iterator[tuple[str, str, int]]:
-    """Yields terminal, text and position of each token, in time linear to the length. Raises IllegalFilterExpression.
+    """Yields terminal, text and position of each token, in time linear to the length. Raises MalformedExpression.
 
     A line comment without an end of line is two minus signs, like in RocketMQ.
     """
@@ -110,7 +110,7 @@ class _Parser:
         self._advance()
 
     def parse(self) -> Expression:
-        """Returns the tree of the longest condition at the start. Raises IllegalFilterExpression."""
+        """Returns the tree of the longest condition at the start. Raises MalformedExpression."""
         while True:
             value = self._go_on(self._read_operand())
             while value is not None:
@@ -242,7 +242,7 @@ _OPERANDS: dict[str, Callable[[str], Expression]] = {
 def parse(expression: str) -> Expression:
     """Parses the longest condition at the start of ``expression``. Ignores the rest, like RocketMQ.
 
-    Raises IllegalFilterExpression where RocketMQ's parser does, and TooComplex above ``sql92.NESTING_MAX`` levels and
+    Raises MalformedExpression where RocketMQ's parser does, and TooComplex above ``sql92.NESTING_MAX`` levels and
     above ``TOKENS_MAX`` words and signs.
     """
     return _Parser(expression).parse()

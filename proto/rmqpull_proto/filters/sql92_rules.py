@@ -10,8 +10,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from rmqpull_broker.core.filters.java_values import INTEGER_MAX, LONG_MAX, Long, NotComparable, compare
-from rmqpull_broker.core.filters.sql92 import (
+from rmqpull_proto.filters.java_values import INTEGER_MAX, LONG_MAX, Long, NotComparable, compare
+from rmqpull_proto.filters.sql92 import (
     BooleanCast,
     Constant,
     Equal,
@@ -32,7 +32,7 @@ _TEXT = re.compile(TEXT)
 
 
 class Rules:
-    """The rules by their names in the grammar. Each may raise IllegalFilterExpression."""
+    """The rules by their names in the grammar. Each may raise MalformedExpression."""
 
     def start(self, expression: Expression) -> Expression:
         return _make_condition(expression)

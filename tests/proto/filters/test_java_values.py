@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.filters.java_values import (
+from rmqpull_proto.filters.java_values import (
     Long,
     NotComparable,
     Value,

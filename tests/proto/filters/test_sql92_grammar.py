@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters import sql92_grammar
-from rmqpull_broker.core.filters.sql92 import TooComplex
-from rmqpull_broker.core.filters.sql92_grammar import TOKENS_MAX, parse
+from rmqpull_proto.filters import sql92_grammar
+from rmqpull_proto.filters.sql92 import MalformedExpression, TooComplex
+from rmqpull_proto.filters.sql92_grammar import TOKENS_MAX, parse
 from tests.harness.hostile_input import limit_cpu
 
 
@@ -91,7 +90,7 @@ def test_an_expression_is_read_as(expression: str, read: str) -> None:
     ],
 )
 def test_an_expression_is_refused_in_the_words_of_rocketmq(expression: str, cause: str) -> None:
-    with pytest.raises(IllegalFilterExpression) as refusal:
+    with pytest.raises(MalformedExpression) as refusal:
         parse(expression)
     assert str(refusal.value) == f"Invalid MessageSelector. {cause}"
 
@@ -110,7 +109,7 @@ PIECES = st.sampled_from([*WORDS.split(), "\n", "\xa0"])
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         tree = parse(text)
-    except IllegalFilterExpression:
+    except MalformedExpression:
         return
     assert tree.is_boolean
 

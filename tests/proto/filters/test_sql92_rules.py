@@ -2,10 +2,9 @@
 
 import pytest
 
-from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.java_values import Long, Value
-from rmqpull_broker.core.filters.sql92 import Constant
-from rmqpull_broker.core.filters.sql92_rules import Rules
+from rmqpull_proto.filters.java_values import Long, Value
+from rmqpull_proto.filters.sql92 import Constant, MalformedExpression
+from rmqpull_proto.filters.sql92_rules import Rules
 
 RULES = Rules()
 
@@ -42,7 +41,7 @@ def test_a_literal_has_its_value_and_type(rule: str, literal: str, value: Value)
     ],
 )
 def test_a_literal_has_a_range(rule: str, literal: str) -> None:
-    with pytest.raises(IllegalFilterExpression):
+    with pytest.raises(MalformedExpression):
         getattr(RULES, rule)(literal)
 
 
@@ -51,5 +50,5 @@ def test_bounds_are_in_order_where_both_are_constants() -> None:
     assert str(RULES.between(value, low, high)) == "((a >= 3) && (a <= 7))"
     assert str(RULES.not_between(value, high, low)) == "((a < 7) || (a > 3))"
     assert str(RULES.between(value, high, RULES.negate(low))) == "((a >= 7) && (a <= (- 3)))"
-    with pytest.raises(IllegalFilterExpression, match="must less than or equal"):
+    with pytest.raises(MalformedExpression, match="must less than or equal"):
         RULES.between(value, high, low)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.errors import FilterNotSupported, IllegalFilterExpression
-from rmqpull_broker.core.filters import sql92_grammar
-from rmqpull_broker.core.filters.java_values import NotComparable, trim
-from rmqpull_broker.core.filters.sql92 import Expression, TooComplex, list_properties
 from rmqpull_broker.core.messages.message_properties import find_combinations, make_property_column
 from rmqpull_broker.core.model import StoredMessage
+from rmqpull_proto.filters import sql92_grammar
+from rmqpull_proto.filters.java_values import NotComparable, trim
+from rmqpull_proto.filters.sql92 import Expression, MalformedExpression, TooComplex, list_properties
 
 TAG = "TAG"
 SQL92 = "SQL92"
@@ -29,6 +29,12 @@ PROPERTIES_MAX = 200
 COLUMN_COST = 500
 """Finding the values of a property takes as long as evaluating so many nodes, about 0.1 ms."""
 FEW_ROWS = 32
+
+
+class FilterTooComplex(IllegalFilterExpression):
+    """An expression exceeds a limit, so nobody knows whether it is malformed."""
+
+    code = IllegalFilterExpression.code
 
 
 class MessageFilter(abc.ABC):
@@ -163,11 +169,13 @@ def _compile(expression: str) -> tuple[Expression, list[str]] | IllegalFilterExp
     """Keeps refusals, too: who sends a malformed expression sends it again with each pull."""
     try:
         tree = sql92_grammar.parse(expression)
-    except IllegalFilterExpression as refusal:
-        return refusal.with_traceback(None)
+    except TooComplex as refusal:
+        return FilterTooComplex(str(refusal))
+    except MalformedExpression as refusal:
+        return IllegalFilterExpression(str(refusal))
     named = list_properties(tree)
     if len(named) > PROPERTIES_MAX:
-        return TooComplex(f"The expression has {len(named)} properties, more than {PROPERTIES_MAX}; split it")
+        return FilterTooComplex(f"The expression has {len(named)} properties, more than {PROPERTIES_MAX}; split it")
     return tree, named
 
 
@@ -178,7 +186,7 @@ def forget_compiled() -> None:
 
 def _check_length(expression: str) -> None:
     if len(expression) > EXPRESSION_LENGTH_MAX:
-        raise TooComplex(
+        raise FilterTooComplex(
             f"the filter expression has {len(expression)} characters, more than the max of {EXPRESSION_LENGTH_MAX}"
         )
 
@@ -236,7 +244,7 @@ def make_pull_filter(
     check_filter_supported(expression_type, enable_property_filter)
     try:
         return parse_filter(expression_type, expression)
-    except TooComplex:
+    except FilterTooComplex:
         if is_strict:
             raise
         raise _make_parse_error() from None

@@ -15,7 +15,6 @@ from rmqpull_client.transports.grpc.namespaces import wrap_request
 from rmqpull_client.transports.grpc.retry import Cancellation, Request, Retry
 from rmqpull_proto.rpc import Method
 
-
 KNOWN_FOR_S = 1.0
 """How long a process relies on what a server said of its extensions. Spark keeps a process for many queries, and
 another server may be at the address by then, or the same one with other extensions."""

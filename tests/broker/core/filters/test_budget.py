@@ -10,8 +10,7 @@ import pytest
 
 from rmqpull_broker.core.filters import message_filter as filters
 from rmqpull_broker.core.filters.budget import COMPILE_COST, COST_MAX, FilterBudget
-from rmqpull_broker.core.filters.message_filter import MessageFilter, SqlFilter, parse_tags
-from rmqpull_broker.core.filters.sql92 import TooComplex
+from rmqpull_broker.core.filters.message_filter import FilterTooComplex, MessageFilter, SqlFilter, parse_tags
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pulling.column_pull import ColumnPull, ColumnRead
@@ -137,7 +136,7 @@ def test_an_expression_of_many_properties_finds_them_for_a_part_of_the_rows(eval
 
 
 def test_an_expression_of_too_many_properties_is_refused() -> None:
-    with pytest.raises(TooComplex, match="has 201 properties, more than 200"):
+    with pytest.raises(FilterTooComplex, match="has 201 properties, more than 200"):
         SqlFilter(" OR ".join(f"p{number} = 1" for number in range(filters.PROPERTIES_MAX + 1)))
 
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
-from rmqpull_broker.core.filters import message_filter, sql92_grammar
-from rmqpull_broker.core.filters.java_values import NotComparable
+from rmqpull_broker.core.filters import message_filter
 from rmqpull_broker.core.filters.message_filter import (
     EVERYTHING,
     EXPRESSION_LENGTH_MAX,
     NOTHING,
     SQL92,
     TAG,
+    FilterTooComplex,
     MessageFilter,
     SqlFilter,
     TagFilter,
@@ -22,11 +22,13 @@ from rmqpull_broker.core.filters.message_filter import (
     parse_filter,
     parse_tags,
 )
-from rmqpull_broker.core.filters.sql92 import NESTING_MAX, Expression
-from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage
 from rmqpull_broker.core.sending.queue_selection import hash_like_java
+from rmqpull_proto.filters import sql92_grammar
+from rmqpull_proto.filters.java_values import NotComparable
+from rmqpull_proto.filters.sql92 import NESTING_MAX, Expression
+from rmqpull_proto.filters.sql92_grammar import parse
 
 TAGS = ["a", "b", "*", "", None]
 BATCH = pa.record_batch({"tags": pa.array(TAGS, pa.string())})
@@ -162,6 +164,14 @@ def test_only_a_filter_without_tags_and_expression_keeps_everything() -> None:
 def test_an_expression_that_cannot_be_read_is_refused(expression_type: str, expression: str, words: str) -> None:
     with pytest.raises(IllegalFilterExpression, match=words):
         parse_filter(expression_type, expression)
+
+
+@pytest.mark.proves("Depth of a SQL92 expression")
+def test_a_deep_expression_is_refused() -> None:
+    assert parse_filter(SQL92, "NOT " * (NESTING_MAX - 3) + "a = 1")
+    with pytest.raises(FilterTooComplex, match="nested deeper than 100 levels") as refusal:
+        parse_filter(SQL92, "NOT " * (NESTING_MAX - 2) + "a = 1")
+    assert refusal.value.code == "ILLEGAL_FILTER_EXPRESSION"
 
 
 def test_the_longest_expression_is_read() -> None:
