@@ -66,9 +66,6 @@ LACKS: dict[str, dict[str, str]] = {
     "delivery times in the past": {
         PROXY: "a message with such a time has no delay, and the proxy keeps it out of topics of type DELAY"
     },
-    "checks of filters": {
-        PROXY: "it confirms every expression, and with a malformed one a broker lets all messages through"
-    },
     "members on brokers": {PROXY: "its members are known to the proxy alone"},
     "addresses of brokers": {PROXY: "it names itself as the address of each broker"},
     "gzip": {APACHE: "messages of its clients are not compressed with gzip"},

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+from itertools import accumulate
 
 from rmqpull_client.connection import wrap_name
 from rmqpull_client.errors import FilterRefused, Unserved
-from rmqpull_client.model import MessageFilter, MessageQueue
+from rmqpull_client.model import SQL92, MessageFilter, MessageQueue
 from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.reading.pulls import make_pull
+from rmqpull_proto.filters.sql92 import NESTING_MAX, MalformedExpression, TooComplex
+from rmqpull_proto.filters.sql92_grammar import parse
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
@@ -33,17 +35,43 @@ def check_filter(
     """Raises OptionError if the broker does not evaluate a filter.
 
     A broker answers a pull with malformed SQL, or with an unknown type, as if there were no filter (rules 6.1). So it
-    must compile the expression first. Only a pull shows that it refuses some TAG expressions.
+    must compile the expression first. A proxy confirms each expression and compiles none, and some compatible servers
+    lack the request: then the client reads the expression itself. Only a pull shows that a broker refuses some TAG
+    expressions.
     """
     target = Target.of(queue, may_use_slave=True)
     try:
-        with contextlib.suppress(Unserved):  # of a compatible server without this request
-            channel.call(target, _make_check(channel, group, queue, message_filter))
+        is_compiled = _let_compile(channel, target, _make_check(channel, group, queue, message_filter))
+        if message_filter.expression_type == SQL92 and not is_compiled:
+            _parse(message_filter.expression)
         response = channel.call(target, make_pull(group, queue, offset, 1, message_filter), accepted=PULLED)
     except FilterRefused as refusal:
         raise make_filter_error(message_filter, refusal) from None
     if response.code == ResponseCode.PULL_OFFSET_MOVED and response.remark == "OFFSET_RESET":
         log_reset(group, queue, int(response.fields.get("nextBeginOffset", "-1")))
+
+
+def _let_compile(channel: RemotingChannel, target: Target, check: RemotingCommand) -> bool:
+    """Returns whether the broker has compiled the expression. Raises FilterRefused if it cannot."""
+    try:
+        channel.call(target, check)
+    except Unserved:
+        return False
+    return channel.cluster.is_proxied is False
+
+
+def _parse(expression: str) -> None:
+    """Raises FilterRefused where RocketMQ's parser refuses an expression, and above the parser's limits.
+
+    A thousand parentheses overflow the stack of a broker, to which the expression is malformed then (rules 3.12.2).
+    """
+    depths = accumulate((sign == "(") - (sign == ")") for sign in expression)
+    try:
+        if max(depths, default=0) > NESTING_MAX:
+            raise TooComplex(f"Its parentheses are nested deeper than {NESTING_MAX} levels")
+        parse(expression)
+    except MalformedExpression as error:
+        raise FilterRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED.name, f"{error}.") from None
 
 
 def _make_check(

@@ -168,7 +168,7 @@ def test_an_expression_that_cannot_be_read_is_refused(expression_type: str, expr
 
 @pytest.mark.proves("Depth of a SQL92 expression")
 def test_a_deep_expression_is_refused() -> None:
-    assert parse_filter(SQL92, "NOT " * (NESTING_MAX - 3) + "a = 1")
+    assert parse_filter(SQL92, "NOT " * (NESTING_MAX - 3) + "a = 1").node_count == NESTING_MAX + 1
     with pytest.raises(FilterTooComplex, match="nested deeper than 100 levels") as refusal:
         parse_filter(SQL92, "NOT " * (NESTING_MAX - 2) + "a = 1")
     assert refusal.value.code == "ILLEGAL_FILTER_EXPRESSION"
