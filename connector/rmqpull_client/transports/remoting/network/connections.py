@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import errno
+import math
 import os
-import selectors
+import select
 import socket
 import ssl
 import time
@@ -25,7 +26,6 @@ from rmqpull_proto.remoting.frames import OtherProtocol, WireError
 
 _VIEWS_PER_CALL = 512
 _TLS_JOINED_BYTES = 64 << 10
-_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class Cause(enum.Enum):
@@ -104,13 +104,13 @@ class BrokerConnection:
 
     @property
     def events(self) -> int:
-        """What to wait for: the events of ``selectors``."""
+        """What to wait for: events of ``select.poll``."""
         if self._phase is _Phase.OPEN:
             wants_write = self._wants_write or bool(self._unsent)
-            return selectors.EVENT_READ | (selectors.EVENT_WRITE if wants_write else 0)
+            return select.POLLIN | (select.POLLOUT if wants_write else 0)
         if self._phase is _Phase.HANDSHAKE and not self._wants_write:
-            return selectors.EVENT_READ
-        return selectors.EVENT_WRITE
+            return select.POLLIN
+        return select.POLLOUT
 
     @property
     def can_continue(self) -> bool:
@@ -118,7 +118,7 @@ class BrokerConnection:
         return isinstance(self._socket, ssl.SSLSocket) and self._phase is _Phase.OPEN and self._socket.pending() > 0
 
     def fileno(self) -> int:
-        """Returns the socket's file descriptor, for selectors."""
+        """Returns the socket's file descriptor, for waiting."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def close(self) -> None:
@@ -341,14 +341,18 @@ class BrokerConnection:
 
 def wait_for(connections: Iterable[BrokerConnection], timeout_s: float) -> list[BrokerConnection]:
     """Waits until connections can continue, at most ``timeout_s``. Returns them."""
-    with _Selector() as selector:
-        ready: set[BrokerConnection] = set()
-        for connection in connections:
-            selector.register(connection, connection.events, connection)
-            if connection.can_continue:
-                ready.add(connection)
-        found = selector.select(0 if ready else max(0.0, timeout_s))
-    return [*ready, *(key.data for key, _ in found if key.data not in ready)]
+    # Not with ``selectors``: to make one for each wait takes six times as long, which was a third of a read's time.
+    poll = select.poll()
+    waiting: dict[int, BrokerConnection] = {}
+    ready: set[int] = set()
+    for connection in connections:
+        number = connection.fileno()
+        waiting[number] = connection
+        poll.register(number, connection.events)
+        if connection.can_continue:
+            ready.add(number)
+    found = poll.poll(0 if ready else math.ceil(max(0.0, timeout_s) * 1000))
+    return [waiting[number] for number in ready.union(number for number, _ in found)]
 
 
 def _look_up(host: str, port: str, attempt: int) -> deque[tuple[int, Any]]:
