@@ -45,10 +45,10 @@ test: set-up ## run the tests with real Spark and our own broker, except long on
 test-fast: set-up ## run the tests that start no Spark and no other process (two minutes on two cores)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large and not nightly" --hypothesis-profile fast $(ARGS)
 
-# Each test process starts the servers that its tests need: about 0.5 GB. Many tests wait, so there are more of these processes than cores. All releases speak the same protocol, so others than 5.3 run the
+# Each test process starts the servers that its tests need: about 0.5 GB. Many tests wait, so there are more of these processes than cores. All releases speak the same protocol, so others than 5.5 run the
 # tests of the client and the main ones of source and sink. With ARGS, all run what ARGS say. .ci/nightly runs other releases.
-APACHE_RELEASES ?= 5.3 4.9
-APACHE_MAIN_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
+APACHE_RELEASES ?= 5.5 4.9
+APACHE_MAIN_TESTS := tests/proto tests/client tests/processes tests/differential/test_releases.py $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large and not nightly and not packages"
 
@@ -56,7 +56,7 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 	@scripts/set-up maven
 	@set -e; for release in $(APACHE_RELEASES); do \
 		echo "test-apache: RocketMQ $$release"; \
-		if [ "$$release" = 5.3 ]; then tests=; else tests="$(APACHE_MAIN_TESTS)"; fi; \
+		if [ "$$release" = 5.5 ]; then tests=; else tests="$(APACHE_MAIN_TESTS)"; fi; \
 		$(TEST_APACHE) --apache-version "$$release" $(or $(ARGS),$$tests); \
 	done
 
@@ -70,7 +70,7 @@ test-releases: set-up ## start each release of Apache RocketMQ that Maven has wh
 # these processes than cores.
 test-clients: set-up ## run Apache's clients of all languages on the emulator; ARGS="-m clients": and on a real RocketMQ, which Maven fetches (7 minutes on two cores)
 	@scripts/set-up maven jdk node rust
-	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m "clients and not nightly" --apache-version 5.3 tests/clients $(ARGS)
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m "clients and not nightly" --apache-version 5.5 tests/clients $(ARGS)
 
 # Inputs that peers, users and disks may hand to rmqpull: calls, frames, Arrow streams, handles, filters, checkpoints, options, data directories.
 # The same seed makes the same inputs; memory is limited, so that an input that makes Python allocate gigabytes fails its test.
@@ -99,7 +99,7 @@ PACKAGES ?= oldest
 test-packages: set-up ## run tests with the oldest packages that setup.py allows, and with those that a platform pins (2 minutes on two cores)
 	@scripts/set-up maven
 	@$(TEST_ENV) "$(PYTHON)" -m scripts.test_packages $(PACKAGES) $(ARGS)
-	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest -m "packages and not nightly" --apache-version 5.3 tests/packages
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest -m "packages and not nightly" --apache-version 5.5 tests/packages
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)

@@ -43,13 +43,6 @@ LIMITS_OF_CALLS = {
             "ILLEGAL_CONSUMER_GROUP",
             "Apache's (rules 5.5)",
         ),
-        Limit(
-            "name of a group that a pull creates",
-            "core.state.names:CREATED_GROUP_LENGTH_MAX",
-            "characters",
-            "CONSUMER_GROUP_NOT_FOUND",
-            "Apache's (rules 6.1)",
-        ),
         Limit("topics", "core.state.room:TOPICS_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
         Limit(
             "topics with those of retries and dead letters",

@@ -63,13 +63,6 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
-            "properties of a batch, times its messages",
-            "server.handlers.remoting.codec:SHARED_BYTES_MAX",
-            "bytes",
-            "SYSTEM_ERROR",
-            MEMORY,
-        ),
-        Limit(
             "texts of a pull whose checks are not repeated",
             "core.pulling.standing_verdicts:KEY_CHARS_MAX",
             "characters",
@@ -227,6 +220,13 @@ LIMITS_OF_SERVER = {
             "",
             "the oldest is forgotten",
             MEMORY,
+        ),
+        Limit(
+            "topics or groups in one page",
+            "server.handlers.remoting.page_codec:PAGE_ENTRIES_MAX",
+            "",
+            "the page ends there",
+            "Apache's (`splitMetadataSize`)",
         ),
         Limit(
             "entries of a queue in one response",

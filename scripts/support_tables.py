@@ -123,7 +123,7 @@ def request_codes() -> str:
         (str(code), f"`{name}`", "served" if code in served else "-", served_by, _explain(code, served_by, served))
         for code, (name, served_by) in sorted(REQUEST_CODES.items())
     ]
-    return table(("code", "request", "here", "served in 5.3.3 by", "why it is not served here"), rows)
+    return table(("code", "request", "here", "served in 5.5.0 by", "why it is not served here"), rows)
 
 
 def _explain(code: int, served_by: str, served: Collection[int]) -> str:

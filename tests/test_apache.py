@@ -21,7 +21,7 @@ NEEDS_CLIENTS = "tests/clients/test_producers.py::test_a_message_is_read_as_it_w
     ("arguments", "exit_code", "shown"),
     [
         ((), 0, "! Apache RocketMQ was not tested !"),
-        (("--apache-version", "5.3"), 1, "A real Apache RocketMQ is needed: Maven is not installed"),
+        (("--apache-version", "5.5"), 1, "A real Apache RocketMQ is needed: Maven is not installed"),
     ],
 )
 @pytest.mark.parametrize(("mark", "test"), [("apache", NEEDS_APACHE), ("clients", NEEDS_CLIENTS)])

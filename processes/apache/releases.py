@@ -43,10 +43,12 @@ class Release:
 
 RELEASE_4 = Release("4.9", server="4.9.7", client="4.9.8")
 """Maven has the servers of 4.9 up to 4.9.7, and their clients up to 4.9.8."""
-RELEASE_5 = Release("5.3", server="5.3.3", client="5.3.3")
 RELEASE_5_1 = Release("5.1", server="5.1.4", client="5.1.4")
+RELEASE_5_3 = Release("5.3", server="5.3.3", client="5.3.3")
 RELEASE_5_5 = Release("5.5", server="5.5.0", client="5.5.0")
-RELEASES = {release.name: release for release in (RELEASE_4, RELEASE_5_1, RELEASE_5, RELEASE_5_5)}
+RELEASE_5 = RELEASE_5_5
+"""The release of 5.x that all tests run against. The newest one, 5.5.1, Maven does not have whole."""
+RELEASES = {release.name: release for release in (RELEASE_4, RELEASE_5_1, RELEASE_5_3, RELEASE_5_5)}
 CLIENT_RELEASES = (RELEASE_4.name, RELEASE_5.name)
 """The releases whose Java clients run the scenarios of `tests/clients`."""
 

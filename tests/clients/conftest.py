@@ -11,7 +11,7 @@ from processes.apache.releases import CLIENT_RELEASES
 from tests.harness.apache import choose_release
 from tests.harness.client_servers import SERVERS, ClientServers, Place
 
-SMALL = "emulator-5.3"
+SMALL = "emulator-5.5"
 """The server and the release of those scenarios that `make test` runs too."""
 
 

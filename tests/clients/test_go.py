@@ -17,7 +17,7 @@ class GoPlace(Place):
     """A place whose clients are in Go."""
 
     def __init__(self, servers: ClientServers, kind: ServerKind, go: ManyClients) -> None:
-        super().__init__(servers, kind, "5.3")
+        super().__init__(servers, kind, "5.5")
         self.go = go
 
     def start_go(self, kind: Kind, **options: Any) -> OneClient:

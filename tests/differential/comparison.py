@@ -79,6 +79,10 @@ def _is_dropped(step: Step, emulator: Any, apache: Any) -> bool:
     return bool(emulator == _MISSING)
 
 
+def _is_added(step: Step, emulator: Any, apache: Any) -> bool:
+    return bool(apache == _MISSING)
+
+
 def _is_far_away(step: Step, emulator: Any, apache: Any) -> bool:
     return all(isinstance(one, int) for one in (emulator, apache)) and abs(apache) > abs(emulator) > _FAR_AWAY_MS
 
@@ -101,6 +105,10 @@ TOLERATED = (
     Tolerance("body.*.properties.__transactionId__", "an id that the broker gave to the message", holds=_are_made_ids),
     Tolerance("body.*.properties.ORIGIN_MESSAGE_ID", "it is an id of a broker", holds=_are_made_ids),
     Tolerance("body.*.properties.POP_CK", "no message keeps a place in another broker", holds=_is_dropped),
+    *(
+        Tolerance(f"body.*.properties.{name}", "a batch has them as a single message has", holds=_is_added)
+        for name in ("CLUSTER", "MSG_REGION", "TRACE_ON")
+    ),
     Tolerance("body.*.bornTimestamp", "a time that no column can have", holds=_is_far_away),
     Tolerance("body.offsetTable.*Timestamp", "a time", holds=_are_numbers),
     Tolerance("body.*Tps", "messages in a second", holds=_are_numbers),

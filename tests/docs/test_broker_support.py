@@ -70,7 +70,7 @@ def test_request_codes_have_one_name() -> None:
 def test_the_request_codes_are_those_of_the_real_server(apache_release: Release) -> None:
     javap = shutil.which(Path(find_java()).with_name("javap"))
     if javap is None or apache_release is not RELEASE_5:
-        pytest.skip("javap shows the codes of 5.3.3; a Java without it cannot")
+        pytest.skip("javap shows the codes of 5.5.0; a Java without it cannot")
     (jar,) = [jar for jar in apache_release.fetch_server_jars() if jar.name.startswith("rocketmq-remoting-")]
     command = [javap, "-constants", "-cp", str(jar), "org.apache.rocketmq.remoting.protocol.RequestCode"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

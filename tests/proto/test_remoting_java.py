@@ -125,7 +125,7 @@ def test_languages_and_versions(oracle: JavaOracle) -> None:
     languages = oracle.read_constants("LanguageCode")
     assert languages.items() <= {language.name: language.value for language in LanguageCode}.items()
     versions = oracle.read_constants("MQVersion$Version")
-    assert [versions[name] for name in ("V4_5_0", "V4_9_3", "V5_3_3")] == [V4_5_0, V4_9_3, VERSION]
+    assert [versions[name] for name in ("V4_5_0", "V4_9_3", "V5_5_0")] == [V4_5_0, V4_9_3, VERSION]
 
 
 # ---- headers

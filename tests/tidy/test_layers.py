@@ -199,6 +199,7 @@ LAYERS = (
             "handlers.remoting.batch_codec",
             "handlers.remoting.pop_codec",
             "handlers.remoting.admin_codec",
+            "handlers.remoting.page_codec",
             "runtime",
             "clients",
             "peers",

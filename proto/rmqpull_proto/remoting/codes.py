@@ -6,8 +6,8 @@ from enum import IntEnum
 
 VERSION_5 = 413
 """5.0.0, in the versions of commands."""
-VERSION = 479
-"""The version that a command of ours names: 5.3.3. From 401 on, name servers answer with standard JSON (rules 4.3)."""
+VERSION = 513
+"""The version that a command of ours names: 5.5.0. From 401 on, name servers answer with standard JSON (rules 4.3)."""
 V5_3_1 = 475
 """Up to this version, clients do not know GO_AWAY (rules 4.12)."""
 V4_5_0 = 313
@@ -116,12 +116,21 @@ class RequestCode(IntEnum):
     UPDATE_AND_CREATE_STATIC_TOPIC = 513
     GET_BROKER_MEMBER_GROUP = 901
     GET_BROKER_HA_STATUS = 907
+    SWITCH_TIMER_ENGINE = 5001
     POP_MESSAGE = 200050
     ACK_MESSAGE = 200051
     PEEK_MESSAGE = 200052
     CHANGE_MESSAGE_INVISIBLETIME = 200053
     NOTIFICATION = 200054
     POLLING_INFO = 200055
+    POP_LITE_MESSAGE = 200070
+    LITE_SUBSCRIPTION_CTL = 200071
+    GET_BROKER_LITE_INFO = 200074
+    GET_PARENT_TOPIC_INFO = 200075
+    GET_LITE_TOPIC_INFO = 200076
+    GET_LITE_CLIENT_INFO = 200077
+    GET_LITE_GROUP_INFO = 200078
+    TRIGGER_LITE_DISPATCH = 200079
     BATCH_ACK_MESSAGE = 200151
 
 
@@ -171,6 +180,8 @@ class ResponseCode(IntEnum):
     NOT_LEADER_FOR_QUEUE = 501
     ILLEGAL_OPERATION = 604
     GO_AWAY = 1500
+    LMQ_QUOTA_EXCEEDED = 2017
+    LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 2018
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
 

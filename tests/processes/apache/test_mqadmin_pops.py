@@ -12,7 +12,7 @@ import pytest
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster
 from processes.apache.mqadmin import Mqadmin
-from processes.apache.releases import Release
+from processes.apache.releases import RELEASE_5, Release
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from tests.harness.receiver import Receiver
@@ -115,8 +115,8 @@ def make_pop_here(broker: RunningBroker) -> Pop:
 def printed(
     apache_release: Release, apache: ApacheCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Printed]:
-    if apache_release.name != "5.3":
-        pytest.skip("the emulator is compared with 5.3.3, which has pop")
+    if apache_release is not RELEASE_5:
+        pytest.skip("the emulator is compared with 5.5.0, which has pop")
     with running_broker({}, remoting=True, clock="manual") as broker, ThreadPoolExecutor(2) as both:
         servers = {
             "here": (broker.remoting_addresses[0], make_pop_here(broker)),

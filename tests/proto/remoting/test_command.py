@@ -38,7 +38,7 @@ def decode(frame: bytes) -> RemotingCommand:
 
 def test_a_binary_request_has_these_bytes() -> None:
     command = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}, b"xy", opaque=7)
-    fixed = "0069 03 01df 00000007 00000000 00000000"
+    fixed = "0069 03 0201 00000007 00000000 00000000"
     entry = "0005 746f706963 00000001 54"
     header = bytes.fromhex(fixed + "0000000c" + entry)
     assert encode_command(command) == struct.pack(">II", 4 + len(header) + 2, 1 << 24 | len(header)) + header + b"xy"
@@ -49,7 +49,7 @@ def test_a_json_response_has_this_text() -> None:
     frame = encode_command(request.make_response(ResponseCode.TOPIC_NOT_EXIST, {"a": "ü"}, remark="no"))
     text = (
         '{"code":17,"extFields":{"a":"ü"},"flag":1,"language":"PYTHON","opaque":7,"remark":"no",'
-        '"serializeTypeCurrentRPC":"JSON","version":479}'
+        '"serializeTypeCurrentRPC":"JSON","version":513}'
     )
     assert frame[8:].decode() == text
     assert frame[:8] == struct.pack(">II", 4 + len(text.encode()), len(text.encode()))
@@ -92,7 +92,7 @@ def test_a_binary_header_has_no_empty_texts() -> None:
     entries = (
         struct.pack(">H1sI", 1, b"a", 0) + struct.pack(">HI1s", 0, 1, b"b") + struct.pack(">H1sI1s", 1, b"c", 1, b"d")
     )
-    header = struct.pack(">hBhiiI", 1, 3, 479, 0, 0, 0) + struct.pack(">I", len(entries)) + entries
+    header = struct.pack(">hBhiiI", 1, 3, 513, 0, 0, 0) + struct.pack(">I", len(entries)) + entries
     assert decode_command(struct.pack(">I", 1 << 24 | len(header)) + header) == RemotingCommand(1, {"c": "d"})
 
 

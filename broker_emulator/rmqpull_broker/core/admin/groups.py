@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from rmqpull_broker.core.errors import BadRequest, BrokerError, ConsumerGroupNotFound
 from rmqpull_broker.core.model import CustomizedBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut, OffsetsCommitted
-from rmqpull_broker.core.state.names import check_group_name, is_creatable_group, is_system_group
+from rmqpull_broker.core.state.names import (
+    check_group_name,
+    check_group_spelling,
+    is_creatable_group,
+    is_system_group,
+)
 
 RETRY_QUEUES_MAX = 1024
 RETRY_DELAYS_MAX = 100
 RETRY_DELAY_MS_MAX = 30 * 86_400_000
 """The delays of a group's retry policy: how many, and the longest."""
 MULTIPLIER_MAX = 1_000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def ensure_group(draft: Draft, name: str) -> GroupConfig:
@@ -46,19 +48,17 @@ def find_or_create_group(draft: Draft, name: str) -> GroupConfig | None:
 
 
 def put_group(draft: Draft, group: GroupConfig, refusal: BrokerError | None = None) -> None:
-    """Creates or changes a group, like UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, which takes illegal names (rules 6.1).
+    """Creates or changes a group, like UPDATE_AND_CREATE_SUBSCRIPTIONGROUP.
 
-    Raises BadRequest for numbers out of range and for a new name with control characters, which would break the lines
-    of logs and tables; ``refusal`` instead of a change.
+    Raises IllegalConsumerGroup, BadRequest for numbers out of range, and ``refusal`` instead of a change.
     """
+    check_group_spelling(group.name)
     if not 0 <= group.retry_queue_nums <= RETRY_QUEUES_MAX:
         raise BadRequest(f"group {group.name} needs 0 to {RETRY_QUEUES_MAX} retry queues, got {group.retry_queue_nums}")
     if group.retry_max_times < -1:
         raise BadRequest(f"group {group.name} has retryMaxTimes {group.retry_max_times}: expected -1 or more")
     _check_retry_policy(group)
     existing = draft.find_group(group.name)
-    if existing is None and _CONTROL.search(group.name):
-        raise BadRequest(f"the group {group.name!a} has control characters in its name: expected none")
     if existing == group:
         return
     if existing is not None and refusal is not None:

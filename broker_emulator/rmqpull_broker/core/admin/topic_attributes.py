@@ -14,7 +14,8 @@ from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.core.model import TopicConfig, TopicType
 
 MESSAGE_TYPE = "message.type"
-_TYPES_OF_APACHE = "[UNSPECIFIED, TRANSACTION, FIFO, MIXED, DELAY, NORMAL]"
+_TYPES_OF_APACHE = "[UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"
+_NOT_EMULATED = ("LITE", "PRIORITY")
 
 
 def parse_changes(text: str) -> dict[str, str]:
@@ -48,6 +49,8 @@ def find_topic_type(changes: Mapping[str, str], existing: TopicConfig | None) ->
 
 
 def _parse_type(name: str) -> TopicType:
+    if name in _NOT_EMULATED:
+        raise InternalError(f"topics of type {name} are not emulated")
     try:
         return TopicType(name)
     except ValueError:

@@ -14,7 +14,7 @@ from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, RowsStor
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.core.state.pending import StoredAt, read_waiting
 from rmqpull_broker.core.state.popped import Delivery, make_offsets
-from rmqpull_proto.remoting.properties import FIRST_POP_TIME
+from rmqpull_proto.remoting.properties import FIRST_POP_TIME, ORIGIN_GROUP
 
 REVIVALS_MAX = 1_000
 """Messages that one command stores again. The next command takes the others, so that other commands can run between."""
@@ -84,10 +84,10 @@ def _begin_progress(draft: Draft, groups: Iterable[tuple[str, MessageQueue]]) ->
 
 def _make_copy(stored: StoredMessage, delivery: Delivery, offset: int, store_ms: int, host: str) -> StoredMessage:
     message, times = stored.message, min(stored.reconsume_times + 1, RECONSUME_TIMES_MAX)
+    properties = {**message.system_properties, ORIGIN_GROUP: delivery.group}
     if not stored.reconsume_times:
-        properties = {**message.system_properties, FIRST_POP_TIME: str(delivery.pop_time_ms)}
-        message = replace(message, system_properties=properties)
-    return StoredMessage(message, offset, store_ms, host, times)
+        properties[FIRST_POP_TIME] = str(delivery.pop_time_ms)
+    return StoredMessage(replace(message, system_properties=properties), offset, store_ms, host, times)
 
 
 def _end(draft: Draft, ended: Iterable[_Due]) -> None:

@@ -60,7 +60,7 @@ class SendRequest:
 
     A ``queue_id`` below 0 leaves the queue to the broker. ``max_reconsume_times`` is None when the client does not send
     it. ``producer`` is the producer's address.
-    ``batch_properties`` are those that a batch has besides its messages' own.
+    ``batch_properties`` are those of the request of a batch. They are checked, and not stored (rules 4.10).
     """
 
     topic: str
@@ -94,8 +94,8 @@ def send_request(
     queue = _select_queue(sender, topic, request)
     to_store = [MessageToStore(queue, message, request.reconsume_times) for message in messages]
     if request.is_batch:
-        may_wait = _check_batch(draft, request)
-        return SendResult(queue.queue_id, store_messages(draft, to_store, now_ms, sender.store_host, may_wait=may_wait))
+        _check_batch(draft, request)
+        return SendResult(queue.queue_id, store_messages(draft, to_store, now_ms, sender.store_host, may_wait=False))
     ((queue, message, times),) = to_store = [_complete_single(sender, draft, request, to_store[0], now_ms)]
     if _is_illegal_single(request, message):
         raise refusals.illegal_message(draft.properties.max_message_size)
@@ -113,12 +113,12 @@ def send_columns(
 ) -> tuple[QueuePart, ...]:
     """Stores a batch like ``send_request``, as columns of the stored schema. Returns where its messages are.
 
-    No property of the batch may delay it, and the properties of each message must be small enough to be stored.
+    The properties of each message must be small enough to be stored.
     """
     queue = _select_queue(sender, prepare_topic(sender, draft, request, now_ms), request)
     to_store = BatchToStore([(queue, messages.num_rows)], messages)
-    may_wait = _check_batch(draft, request)
-    return store_batch(draft, to_store, now_ms, sender.store_host, may_wait=may_wait)
+    _check_batch(draft, request)
+    return store_batch(draft, to_store, now_ms, sender.store_host, may_wait=False)
 
 
 def check_batch_request(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> None:
@@ -177,15 +177,14 @@ def _is_illegal_single(request: SendRequest, message: Message) -> bool:
     return bool(request.sys_flag & _INNER_BATCH) or INNER_NUM in message.system_properties
 
 
-def _check_batch(draft: Draft, request: SendRequest) -> bool:
-    """Rows 10 and 12 of a batch. Returns whether its own properties delay it; those of its messages do not."""
+def _check_batch(draft: Draft, request: SendRequest) -> None:
+    """Rows 10 and 12 of a batch. Apache's broker would lose one with a delivery time of its own (rules 6.1)."""
     if request.topic.startswith(RETRY_PREFIX):
         raise refusals.batch_of_retries(request.topic)
     shared = request.batch_properties
     is_illegal = request.sys_flag & (TRANSACTION_BITS | _INNER_BATCH) or INNER_NUM in shared
-    if is_illegal or read_delay_level(shared) > 0:
+    if is_illegal or read_delay_level(shared) > 0 or not TIMER_NAMES.isdisjoint(shared):
         raise refusals.illegal_message(draft.properties.max_message_size)
-    return not TIMER_NAMES.isdisjoint(shared)
 
 
 def _find_address(sender: Sender, draft: Draft, request: SendRequest) -> str:

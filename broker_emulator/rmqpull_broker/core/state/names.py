@@ -14,10 +14,8 @@ from rmqpull_broker.core.properties import BrokerProperties
 
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
-"""The store's limit for ``%RETRY%`` and ``%DLQ%`` topics, which the broker creates itself."""
+"""The limit for ``%RETRY%`` and ``%DLQ%`` topics."""
 GROUP_LENGTH_MAX = 120
-CREATED_GROUP_LENGTH_MAX = 255
-"""The limit of groups that a broker creates by itself, and of names that clients of the gRPC protocol use."""
 
 TBW102 = "TBW102"
 """The default topic: the template of topics that a send creates."""
@@ -25,6 +23,7 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+_ROCKSDB_HALF_TOPICS = ("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC")
 CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 _SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT = "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"
 
@@ -33,7 +32,10 @@ DELAY_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 WAITING_TOPICS = DELAY_TOPICS | {HALF_TOPIC}
 """Topics in which delayed and half messages wait. They are never deleted."""
 SEND_FORBIDDEN = frozenset(
-    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, _SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT}
+    {
+        *(SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, *_ROCKSDB_HALF_TOPICS, CHECK_MAX_TIME_TOPIC),
+        *(_SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT),
+    }
 )
 """Topics that no client may send to."""
 
@@ -85,9 +87,15 @@ def check_topic_spelling(topic: str) -> None:
     if not topic.strip():
         raise IllegalTopic("The specified topic is blank.")
     if not _LEGAL.fullmatch(topic):
-        raise IllegalTopic(f"The specified topic contains illegal characters, allowing only {_LEGAL_TEXT}")
-    if len(topic) > TOPIC_LENGTH_MAX:
-        raise IllegalTopic("The specified topic is longer than topic max length.")
+        raise IllegalTopic(f"The specified topic: {topic}, contains illegal characters, allowing only {_LEGAL_TEXT}")
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if len(topic) > RETRY_TOPIC_LENGTH_MAX:
+            raise IllegalTopic(
+                f"The specified topic is DLQ or Retry topic: {topic}, and it's longer than topic max length: "
+                f"{RETRY_TOPIC_LENGTH_MAX}"
+            )
+    elif len(topic) > TOPIC_LENGTH_MAX:
+        raise IllegalTopic(f"The specified topic: {topic}, is longer than topic max length: {TOPIC_LENGTH_MAX}")
 
 
 def is_system_topic(topic: str) -> bool:
@@ -100,14 +108,21 @@ def list_reserved_topics() -> frozenset[str]:
     return _SYSTEM_TOPICS
 
 
-def check_group_name(group: str) -> None:
-    """Raises IllegalConsumerGroup, in RocketMQ's words, unless clients may use a group of this name."""
+def check_group_spelling(group: str) -> None:
+    """Raises IllegalConsumerGroup unless a broker accepts the name. Names of system groups are accepted."""
     if not group.strip():
         raise IllegalConsumerGroup("The specified group is blank.")
     if not _LEGAL.fullmatch(group):
-        raise IllegalConsumerGroup(f"The specified group contains illegal characters, allowing only {_LEGAL_TEXT}")
+        raise IllegalConsumerGroup(
+            f"The specified group: {group}, contains illegal characters, allowing only {_LEGAL_TEXT}"
+        )
     if len(group) > GROUP_LENGTH_MAX:
-        raise IllegalConsumerGroup("The specified group is longer than group max length.")
+        raise IllegalConsumerGroup(f"The specified group: {group}, is longer than group max length: {GROUP_LENGTH_MAX}")
+
+
+def check_group_name(group: str) -> None:
+    """Raises IllegalConsumerGroup, in RocketMQ's words, unless clients may use a group of this name."""
+    check_group_spelling(group)
     if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
 
@@ -120,15 +135,15 @@ def check_group_of_client(group: str) -> None:
         raise IllegalConsumerGroup(
             f"the specified group[{group}] contains illegal characters, allowing only {_LEGAL_TEXT}"
         )
-    if len(group) > CREATED_GROUP_LENGTH_MAX:
-        raise IllegalConsumerGroup(f"the specified group is longer than group max length {CREATED_GROUP_LENGTH_MAX}.")
+    if len(group) > GROUP_LENGTH_MAX:
+        raise IllegalConsumerGroup(f"the specified group[{group}] is longer than group max length: {GROUP_LENGTH_MAX}.")
     if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
 
 
 def is_creatable_group(group: str) -> bool:
-    """Whether a broker creates a group of this name by itself. The empty name is allowed (rules 6.1)."""
-    return len(group) <= CREATED_GROUP_LENGTH_MAX and (not group or _LEGAL.fullmatch(group) is not None)
+    """Whether a broker creates a group of this name by itself."""
+    return len(group) <= GROUP_LENGTH_MAX and _LEGAL.fullmatch(group) is not None
 
 
 def is_system_group(group: str) -> bool:
@@ -166,6 +181,7 @@ def make_system_topics(properties: BrokerProperties, broker_names: Sequence[str]
         (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),
         (HALF_TOPIC, 1, _RW),
         (OP_HALF_TOPIC, 1, _RW),
+        *((name, 1, _RW) for name in _ROCKSDB_HALF_TOPICS),
         (CHECK_MAX_TIME_TOPIC, 1, _RW),
         *((f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT) for name in broker_names),
     ]

@@ -41,7 +41,7 @@ ADMINISTRATION = (
     ),
     Administration(
         "change properties of the broker or of the name server",
-        (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG),
+        (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.SWITCH_TIMER_ENGINE),
     ),
     Administration(
         "delete expired messages at once, and clean",

@@ -8,6 +8,7 @@ from typing import Any
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX, FrameTooLarge
+from rmqpull_proto.remoting.header_fields import Header
 from rmqpull_proto.remoting.json_parts import Parts
 
 Answer = Reply | Coroutine[Any, Any, Reply]
@@ -25,12 +26,12 @@ class _Body:
             raise FrameTooLarge(f"the answer has more than {FRAME_BYTES_MAX} bytes, the max of a frame")
 
 
-def answer(service: RemotingService, call: RemotingCall, parts: Parts) -> Answer:
+def answer(service: RemotingService, call: RemotingCall, parts: Parts, fields: Header | None = None) -> Answer:
     """Answers with a body of these parts: at once if one slice is enough. Raises FrameTooLarge."""
     body = _Body()
     if service.service.slices.begin(parts, body.take):
-        return call.respond(body=bytes(body.data))
-    return _go_on(service, call, parts, body)
+        return call.respond(fields, bytes(body.data))
+    return _go_on(service, call, parts, body, fields)
 
 
 async def answer_later(
@@ -45,7 +46,9 @@ async def answer_later(
     return response
 
 
-async def _go_on(service: RemotingService, call: RemotingCall, parts: Parts, body: _Body) -> RemotingCommand:
+async def _go_on(
+    service: RemotingService, call: RemotingCall, parts: Parts, body: _Body, fields: Header | None = None
+) -> RemotingCommand:
     with call.peer.ending_with_connection():
         await service.service.slices.finish(parts, body.take)
-    return call.respond(body=bytes(body.data))
+    return call.respond(fields, bytes(body.data))

@@ -35,6 +35,7 @@ def test_changes(text: str, existing: TopicConfig | None, topic_type: TopicType)
         ("-message.type", None, "only add attribute is supported while creating topic. key: message.type"),
         ("+queue.type=BatchCQ", None, "unsupported key: queue.type"),
         ("+message.type=fifo", None, "value is not in set"),
+        ("+message.type=LITE", None, "topics of type LITE are not emulated"),
         ("x-message.type", FIFO, "wrong format key: -message.type"),
     ],
 )

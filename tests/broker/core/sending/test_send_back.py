@@ -23,6 +23,7 @@ from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import GroupPut
 from tests.harness.core import CoreHarness
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
@@ -183,6 +184,11 @@ def retries_read_only(core: CoreHarness) -> None:
     core.run(lambda draft: put_topic(draft, TopicConfig("%RETRY%readers", 1, 1, perm=PERM_READ)))
 
 
+def long_group(core: CoreHarness) -> None:
+    """A group of an old data directory: up to 5.4, names had up to 255 characters."""
+    core.state.apply([GroupPut(GroupConfig("g" * 249))])
+
+
 def nothing(core: CoreHarness) -> None:
     pass
 
@@ -194,7 +200,7 @@ READERS = SendBack("readers", ORDERS, 0)
     ("arrange", "request_", "response_code", "remark"),
     [
         (without_creation, READERS, 26, f"subscription group not exist, readers {FAQ}"),
-        (nothing, replace(READERS, group="g" * 256), 26, f"subscription group not exist, {'g' * 256} {FAQ}"),
+        (nothing, replace(READERS, group="g" * 121), 26, f"subscription group not exist, {'g' * 121} {FAQ}"),
         (nothing, replace(READERS, group="a b"), 26, f"subscription group not exist, a b {FAQ}"),
         (read_only, READERS, 16, "the broker[127.0.0.1:8081] sending message is forbidden"),
         (retries_read_only, READERS, 16, "the topic[%RETRY%readers] sending message is forbidden"),
@@ -202,7 +208,7 @@ READERS = SendBack("readers", ORDERS, 0)
         (nothing, replace(READERS, queue_offset=-1), 1, "look message by offset failed, -1"),
         (nothing, replace(READERS, queue_offset=1, physical_offset=99), 1, "look message by offset failed, 99"),
         (nothing, replace(READERS, queue=ORDERS._replace(topic="none")), 1, "look message by offset failed, 0"),
-        (nothing, replace(READERS, group="g" * 249), 1, "MESSAGE_ILLEGAL"),
+        (long_group, replace(READERS, group="g" * 249), 1, "MESSAGE_ILLEGAL"),
     ],
 )
 def test_a_return_is_refused_by_the_rows_of_the_table(
@@ -217,6 +223,7 @@ def test_a_return_is_refused_by_the_rows_of_the_table(
 
 
 def test_the_longest_group_that_retries_has_248_characters(consumer: CoreHarness) -> None:
+    consumer.state.apply([GroupPut(GroupConfig("g" * 248))])
     request = replace(READERS, group="g" * 248)
     assert consumer.run(lambda draft: consumer.sender.send_back(draft, request, 1_000)) is not None
 

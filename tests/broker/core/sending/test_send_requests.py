@@ -18,6 +18,7 @@ from rmqpull_broker.core.sending.storing import Sent
 from tests.harness.core import CoreHarness
 
 ORDERS = SendRequest("orders", "broker-a", queue_id=0, producer="10.0.0.1:5")
+LONG, RETRY = "t" * 128, "%RETRY%" + "g" * 249
 BATCH = replace(ORDERS, is_batch=True)
 HELLO = Message(b"hello", "ID")
 
@@ -48,6 +49,7 @@ ILLEGAL = (
 )
 
 
+@pytest.mark.proves("A batch whose request has a delivery time in its properties")
 @pytest.mark.proves("Properties of messages in a batch above 32,767 bytes")
 @pytest.mark.proves("Sends to `rmq_sys_wheel_timer`")
 @pytest.mark.parametrize(
@@ -68,13 +70,19 @@ ILLEGAL = (
             "the broker[127.0.0.1] sending message is forbidden",
         ),
         ({}, replace(ORDERS, topic=""), HELLO, 29, "The specified topic is blank."),
-        ({}, replace(ORDERS, topic="t" * 128), HELLO, 29, "The specified topic is longer than topic max length."),
         (
             {},
-            replace(ORDERS, topic="%RETRY%" + "g" * 121),
+            replace(ORDERS, topic=LONG),
             HELLO,
             29,
-            "The specified topic is longer than topic max length.",
+            f"The specified topic: {LONG}, is longer than topic max length: 127",
+        ),
+        (
+            {},
+            replace(ORDERS, topic=RETRY),
+            HELLO,
+            29,
+            f"The specified topic is DLQ or Retry topic: {RETRY}, and it's longer than topic max length: 255",
         ),
         (
             {},
@@ -147,6 +155,7 @@ ILLEGAL = (
         ({}, replace(BATCH, sys_flag=4), HELLO, 13, ILLEGAL),
         ({}, replace(BATCH, batch_properties={"INNER_NUM": "2"}), HELLO, 13, ILLEGAL),
         ({}, replace(BATCH, batch_properties={"DELAY": "2"}), HELLO, 13, ILLEGAL),
+        ({}, replace(BATCH, batch_properties={"TIMER_DELAY_SEC": "3"}), HELLO, 13, ILLEGAL),
         ({}, BATCH, replace(HELLO, properties={"a": "v" * 32_700}), 13, ILLEGAL),
         ({}, replace(ORDERS, sys_flag=4), replace(HELLO, properties={"a": "v" * 32_700}), 13, ILLEGAL),
         ({}, ORDERS, replace(HELLO, body=bytes(4_194_305)), 13, ILLEGAL),
@@ -324,13 +333,6 @@ def test_a_message_of_a_batch_is_not_delayed_by_its_own_properties(core: CoreHar
     put(core)
     ((queue, row),) = send(core, BATCH, replace(HELLO, system_properties=own, transactional="TRAN_MSG" in own))
     assert (queue, row.message.system_properties) == (core.queue(), own)
-
-
-def test_a_batch_is_delayed_by_a_time_of_its_own(core: CoreHarness) -> None:
-    put(core)
-    own = {"TIMER_DELAY_SEC": "3"}
-    ((queue, _),) = send(core, replace(BATCH, batch_properties=own), replace(HELLO, system_properties=own))
-    assert queue.topic == "rmq_sys_wheel_timer"
 
 
 def test_a_topic_stays_when_a_later_row_refuses_the_message(core: CoreHarness) -> None:

@@ -101,7 +101,7 @@ def test_a_call_of_several_topics_ends_up_like_one_call_for_each(calls: list[lis
     ("parts", "columns", "error", "sentence"),
     [
         ([("orders", [b"1"]), ("gone", [b"2"])], {}, TopicNotFound, r"topic\[gone\]"),
-        ([("orders", [b"1"]), ("a b", [b"2"])], {}, IllegalTopic, r"topic\[a b\]: The specified topic contains"),
+        ([("orders", [b"1"]), ("a b", [b"2"])], {}, IllegalTopic, r"topic\[a b\]: The specified topic: a b, contains"),
         ([("orders", [b"1"]), ("closed", [b"2"])], {}, Forbidden, r"topic\[closed\]: no writable queue"),
         (
             [("orders", [b"1"]), ("fifo", [b"2"])],

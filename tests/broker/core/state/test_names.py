@@ -14,15 +14,17 @@ from rmqpull_broker.core.state.names import (
 )
 
 BLANK = "The specified {} is blank."
-CHARACTERS = "The specified {} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
-TOPIC_LENGTH = "The specified topic is longer than topic max length."
-GROUP_LENGTH = "The specified group is longer than group max length."
+CHARACTERS = "The specified {}: {}, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+TOPIC_LENGTH = "The specified {}: {}, is longer than topic max length: 127"
+RETRY_LENGTH = "The specified topic is DLQ or Retry topic: {1}, and it's longer than topic max length: 255"
+GROUP_LENGTH = "The specified {}: {}, is longer than group max length: 120"
 SYSTEM_TOPIC = "cannot access system topic"
 SYSTEM_GROUP = "cannot use system consumer group"
 
 
 @pytest.mark.parametrize(
-    "topic", ["orders", "A|b%c_d-9", "t" * 127, "%RETRY%readers", "CID_RMQ_SYS_x", "RMQ_SYS_", "tbw102"]
+    "topic",
+    ["orders", "A|b%c_d-9", "t" * 127, "%RETRY%readers", "%RETRY%" + "g" * 248, "CID_RMQ_SYS_x", "tbw102"],
 )
 def test_topics_that_clients_may_use(topic: str) -> None:
     check_topic_name(topic)
@@ -40,7 +42,8 @@ def test_topics_that_clients_may_use(topic: str) -> None:
         ("orders\n", CHARACTERS),
         ("." * 128, CHARACTERS),
         ("t" * 128, TOPIC_LENGTH),
-        ("%RETRY%" + "g" * 121, TOPIC_LENGTH),
+        ("%RETRY%" + "g" * 249, RETRY_LENGTH),
+        ("%DLQ%" + "g" * 251, RETRY_LENGTH),
         ("rmq_sys_wheel_timer", SYSTEM_TOPIC),
         ("TBW102", SYSTEM_TOPIC),
         ("BenchmarkTest", SYSTEM_TOPIC),
@@ -50,13 +53,14 @@ def test_topics_that_clients_may_use(topic: str) -> None:
         ("RMQ_SYS_TRACE_TOPIC", SYSTEM_TOPIC),
         ("RMQ_SYS_TRANS_HALF_TOPIC", SYSTEM_TOPIC),
         ("RMQ_SYS_TRANS_OP_HALF_TOPIC", SYSTEM_TOPIC),
+        ("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", SYSTEM_TOPIC),
         ("TRANS_CHECK_MAX_TIME_TOPIC", SYSTEM_TOPIC),
     ],
 )
 def test_topics_that_are_refused_for_the_first_rule_they_break(topic: str, reason: str) -> None:
     with pytest.raises(IllegalTopic) as refusal:
         check_topic_name(topic)
-    assert str(refusal.value) == reason.format("topic")
+    assert str(refusal.value) == reason.format("topic", topic)
 
 
 @pytest.mark.parametrize("group", ["readers", "A|b%c_d-9", "g" * 120, "rmq_sys_x", "TBW102"])
@@ -79,7 +83,7 @@ def test_groups_that_clients_may_use(group: str) -> None:
 def test_groups_that_are_refused_for_the_first_rule_they_break(group: str, reason: str) -> None:
     with pytest.raises(IllegalConsumerGroup) as refusal:
         check_group_name(group)
-    assert str(refusal.value) == reason.format("group")
+    assert str(refusal.value) == reason.format("group", group)
 
 
 ALLOWED = "allowing only ^[%|a-zA-Z0-9_-]+$"
@@ -106,23 +110,23 @@ def test_a_proxy_refuses_topics_in_words_of_its_own(topic: str, reason: str) -> 
     [
         (" ", "the specified group is blank"),
         ("a b", f"the specified group[a b] contains illegal characters, {ALLOWED}"),
-        ("g" * 256, "the specified group is longer than group max length 255."),
+        ("g" * 121, f"the specified group[{'g' * 121}] is longer than group max length: 120."),
         ("CID_RMQ_SYS_x", SYSTEM_GROUP),
     ],
 )
 def test_a_proxy_refuses_groups_in_words_of_its_own(group: str, reason: str) -> None:
-    check_group_of_client("g" * 255)
+    check_group_of_client("g" * 120)
     with pytest.raises(IllegalConsumerGroup) as refusal:
         check_group_of_client(group)
     assert str(refusal.value) == reason
 
 
-@pytest.mark.parametrize("topic", ["TBW102", "rmq_sys_wheel_timer", "%RETRY%" + "g" * 120, "%DLQ%" + "g" * 122])
+@pytest.mark.parametrize("topic", ["TBW102", "rmq_sys_wheel_timer", "%RETRY%" + "g" * 248, "%DLQ%" + "g" * 250])
 def test_a_broker_takes_the_names_of_system_topics_too(topic: str) -> None:
     check_topic_spelling(topic)
 
 
-@pytest.mark.parametrize("topic", ["%RETRY%" + "g" * 121, "%DLQ%" + "g" * 123, "a b", ""])
+@pytest.mark.parametrize("topic", ["%RETRY%" + "g" * 249, "%DLQ%" + "g" * 251, "t" * 128, "a b", ""])
 def test_a_broker_refuses_what_no_topic_is_called(topic: str) -> None:
     with pytest.raises(IllegalTopic):
         check_topic_spelling(topic)
@@ -130,7 +134,7 @@ def test_a_broker_refuses_what_no_topic_is_called(topic: str) -> None:
 
 @pytest.mark.parametrize(
     ("group", "is_creatable"),
-    [("", True), ("g" * 255, True), ("g" * 256, False), ("CID_RMQ_SYS_x", True), ("a b", False), (" ", False)],
+    [("", False), ("g" * 120, True), ("g" * 121, False), ("CID_RMQ_SYS_x", True), ("a b", False), (" ", False)],
 )
 def test_groups_that_a_broker_makes_by_itself(group: str, is_creatable: bool) -> None:
     assert is_creatable_group(group) is is_creatable

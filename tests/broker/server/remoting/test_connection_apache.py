@@ -32,7 +32,7 @@ def is_served_after(address: str, data: bytes) -> bool:
 @pytest.fixture
 def real(apache: ApacheCluster, apache_release: Release) -> str:
     if apache_release is not RELEASE_5:
-        pytest.skip("our broker answers as 5.3.3")
+        pytest.skip("our broker answers as 5.5.0")
     return apache.brokers[0].address
 
 

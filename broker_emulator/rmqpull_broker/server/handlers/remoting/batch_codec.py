@@ -28,7 +28,7 @@ from rmqpull_broker.core.model import Message, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import TIMER_NAMES
 from rmqpull_broker.core.sending.storing import check_size
-from rmqpull_broker.server.handlers.remoting.codec import NOT_KEPT, Origin, count_shared_bytes, split_sys_flag
+from rmqpull_broker.server.handlers.remoting.codec import NOT_KEPT, Origin, split_sys_flag
 from rmqpull_proto.remoting import properties as names
 
 ROWS_MIN = 16
@@ -46,33 +46,25 @@ _SEPARATORS = (names.NAME_END + names.VALUE_END).encode()
 _ALL_OTHERS = bytes(set(range(256)) - set(_SEPARATORS))
 _MAP = STORED_SCHEMA.field("properties").type
 
-Texts = Sequence[str] | str
-"""A property of all messages: its value in each, or the same value in all."""
-
 
 class _Parts(NamedTuple):
     bodies: list[bytes]
     properties: list[bytes]
 
 
-def make_columns(
-    body: bytes, shared: Mapping[str, str], origin: Origin, reconsume_times: int, store_host: str
-) -> pa.RecordBatch | None:
+def make_columns(body: bytes, origin: Origin, reconsume_times: int, store_host: str) -> pa.RecordBatch | None:
     """Returns the messages of a batch as columns of the stored schema, without their offsets and their store time.
 
-    The ``shared`` properties of the batch replace those of each message. Returns None for a batch that is small or
-    wrong, or whose messages differ in more than the values of their properties.
+    Returns None for a batch that is small or wrong, or whose messages differ in more than the values of their
+    properties.
     """
     encoding, sys_flag = split_sys_flag(origin.sys_flag, is_half=False)
     parts = None if sys_flag else _split(body)
     if parts is None or len(parts.bodies) < ROWS_MIN:
         return None
-    if max(map(len, parts.properties)) + count_shared_bytes(shared) > PROPERTY_BYTES_MAX:
+    texts = _split_properties(parts.properties)
+    if texts is None or not _ONE_BY_ONE.isdisjoint(texts):
         return None
-    own = _split_properties(parts.properties)
-    if own is None or not _ONE_BY_ONE.isdisjoint(own.keys() | shared.keys()):
-        return None
-    texts: dict[str, Texts] = {**own, **shared}
     count = len(parts.bodies)
     own_map = [name for name in texts if name in names.OWN and name not in _COLUMNS and name not in NOT_KEPT]
     given: dict[str, Any] = {
@@ -86,11 +78,11 @@ def make_columns(
         "bodyEncoding": make_constant_column(int(encoding), pa.int32(), count),
         "properties": _make_maps({name: texts[name] for name in texts if name not in names.OWN}, count),
         "systemProperties": _make_maps({name: texts[name] for name in own_map}, count),
-        "msgId": _make_texts(texts.get(names.UNIQ_KEY, ""), count),
-        **{_COLUMNS[name]: _make_texts(texts[name], count) for name in _OPTIONAL if name in texts},
+        "msgId": pa.array(texts.get(names.UNIQ_KEY, [""] * count), pa.string()),
+        **{_COLUMNS[name]: pa.array(texts[name], pa.string()) for name in _OPTIONAL if name in texts},
     }
     if names.KEYS in texts:
-        given["keys"] = pc.split_pattern(_make_texts(texts[names.KEYS], count), names.KEY_SEPARATOR)
+        given["keys"] = pc.split_pattern(pa.array(texts[names.KEYS], pa.string()), names.KEY_SEPARATOR)
     arrays = [given[field.name] if field.name in given else pa.nulls(count, field.type) for field in STORED_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
 
@@ -150,16 +142,12 @@ def _split_properties(texts: Sequence[bytes]) -> dict[str, list[str]] | None:
     return None
 
 
-def _make_texts(texts: Texts, count: int) -> pa.Array:
-    return pa.repeat(texts, count) if isinstance(texts, str) else pa.array(texts, pa.string())
-
-
-def _make_maps(texts: Mapping[str, Texts], count: int) -> pa.Array:
+def _make_maps(texts: Mapping[str, Sequence[str]], count: int) -> pa.Array:
     """Returns a map for each message, with the same names in all."""
     size = len(texts)
     values = [""] * (count * size)
     for index, column in enumerate(texts.values()):
-        values[index::size] = [column] * count if isinstance(column, str) else column
+        values[index::size] = column
     offsets = pa.array(range(0, count * size + 1, size) if size else [0] * (count + 1), pa.int32())
     return pa.MapArray.from_arrays(
         offsets, pa.array([*texts] * count, pa.string()), pa.array(values, pa.string()), _MAP

@@ -15,14 +15,14 @@ from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, 
 from rmqpull_broker.server.runtime.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, Snapshot, Stat
 from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, read_property_lines, write_property_lines
 from rmqpull_proto.remoting.admin_headers import ViewBrokerStatsDataRequestHeader
-from rmqpull_proto.remoting.codes import VERSION, RequestCode, ResponseCode
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.json_dialect import write_json
 from rmqpull_proto.remoting.json_parts import Parts
 
 NEVER_CHANGED = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 """Properties that Apache's broker does not change either (``configBlackList``)."""
-_VERSION_NAME = "V5_3_3"
+_VERSION_NAME = "V5_5_0"
 _QUEUES = ("send", "pull", "litePull", "query", "ack")
 """Apache's queues for threads. This broker has no such queues, so they are empty."""
 
@@ -70,7 +70,6 @@ def _write_runtime_info(service: RemotingService, call: RemotingCall) -> Parts:
     table = {
         "bootTimestamp": str(broker.stats.begun_ms),
         "brokerActive": "true",
-        "brokerVersion": str(VERSION),
         "brokerVersionDesc": _VERSION_NAME,
         "runtime": _format_runtime(now_ms - broker.stats.begun_ms),
         "putTps": _format_rates(put, now_ms),

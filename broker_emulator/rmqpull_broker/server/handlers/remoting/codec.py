@@ -24,8 +24,6 @@ _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, bytes of the bo
 _SHORT = struct.Struct(">h")
 
 
-SHARED_BYTES_MAX = 64 << 20
-"""The properties of a batch, times its messages: each message has all of them."""
 ONE_BY_ONE_MAX = 20_000
 """Messages of a batch that differ in more than their values, so that each is read by itself."""
 
@@ -98,22 +96,15 @@ def _take_delivery_ms(own: dict[str, str]) -> int | None:
     return delivery_ms
 
 
-def count_shared_bytes(shared: Mapping[str, str]) -> int:
-    """Returns the bytes that the properties of a batch add to each of its messages."""
-    return sum(len(name.encode()) + len(value.encode()) + 2 for name, value in shared.items())
-
-
-def read_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> Iterator[Message]:
+def read_batch(body: memoryview, origin: Origin) -> Iterator[Message]:
     """Yields the messages of a batch, which stand one after the other in its body.
 
-    Only the lengths of bodies and properties count, as with Apache's broker. The ``shared`` properties of the batch
-    replace those of each message. Raises RequestFailed.
+    Only the lengths of bodies and properties count, as with Apache's broker. Raises RequestFailed.
     """
     count, at, end = 0, 0, len(body)
-    shared_bytes = count_shared_bytes(shared)
     while at < end:
-        if count >= ONE_BY_ONE_MAX or count * shared_bytes > SHARED_BYTES_MAX:
-            raise RequestFailed(f"a batch has more than {count} messages that differ, or that share too much")
+        if count >= ONE_BY_ONE_MAX:
+            raise RequestFailed(f"a batch has more than {count} messages that differ")
         try:
             _, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
             begin = at + _BATCH_HEAD.size
@@ -125,7 +116,5 @@ def read_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> I
         if body_bytes < 0 or property_bytes < 0 or following > end:
             raise RequestFailed(f"a batch of {end} bytes has a message with wrong lengths at byte {at}")
         text = str(body[middle + _SHORT.size : following], errors="replace")
-        properties = names.decode_properties(text)
-        properties.update(shared)
-        yield make_message(bytes(body[begin:middle]), properties, flag, origin)
+        yield make_message(bytes(body[begin:middle]), names.decode_properties(text), flag, origin)
         count, at = count + 1, following

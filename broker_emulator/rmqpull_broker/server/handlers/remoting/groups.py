@@ -10,6 +10,7 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.remoting.admin_codec import find_refusal
+from rmqpull_broker.server.handlers.remoting.page_codec import cut_page
 from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.admin_bodies import GroupSettings, read_settings, write_settings_table
@@ -17,6 +18,10 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
+from rmqpull_proto.remoting.page_headers import (
+    GetAllSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupResponseHeader,
+)
 
 
 async def put_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -98,19 +103,31 @@ def describe_group(group: GroupConfig) -> GroupSettings:
 
 
 async def delete_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """DELETE_SUBSCRIPTIONGROUP. A group that does not exist is deleted already: the request goes to each broker."""
+    """DELETE_SUBSCRIPTIONGROUP. A group that does not exist is deleted already: the request goes to each broker.
+
+    Apache's broker 5.5.0 asks at the end whether the group consumes lite topics, unless it deletes its offsets, and
+    creates it anew by that (``LiteMetadataUtil.isLiteGroupType``, rules 6.1).
+    """
     header = call.read_header(DeleteSubscriptionGroupRequestHeader)
-    clean = header.clean_offset or bool(header.remove_offset)
-    await service.service.group_commit.execute(
-        lambda draft: groups.drop_group(draft, header.group_name, keeps_offsets=not clean)
-    )
+    name, clean = header.group_name, header.clean_offset or bool(header.remove_offset)
+    execute = service.service.group_commit.execute
+    await execute(lambda draft: groups.drop_group(draft, name, keeps_offsets=not clean))
+    if not header.clean_offset:
+        await execute(lambda draft: groups.find_or_create_group(draft, name))
     return call.respond()
 
 
 def list_group_settings(service: RemotingService, call: RemotingCall) -> Answer:
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-    settings = ((group.name, describe_group(group)) for group in list(service.service.state.groups.values()))
-    return answer(service, call, write_settings_table("subscriptionGroupTable", settings, forbiddenTable={}))
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the settings of all groups, or of a page of them."""
+    header = call.read_header(GetAllSubscriptionGroupRequestHeader)
+    listed = dict(service.service.state.groups)
+    others: dict[str, Any] = {"forbiddenTable": {}}
+    total = GetAllSubscriptionGroupResponseHeader(total_group_num=len(listed))
+    page = cut_page(listed, header.group_seq, header.data_version, header.max_group_num)
+    if page is not None:
+        listed, others["dataVersion"] = {name: listed[name] for name in page.names}, page.version
+    settings = ((group.name, describe_group(group)) for group in listed.values())
+    return answer(service, call, write_settings_table("subscriptionGroupTable", settings, **others), total)
 
 
 async def get_group_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rmqpull_broker.core.errors import BrokerError, RequestFailed
 from rmqpull_broker.core.model import Message
-from rmqpull_broker.core.sending.delays import TIMER_NAMES, make_recall_handle, recall
+from rmqpull_broker.core.sending.delays import make_recall_handle, recall
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.send_requests import (
     SendRequest,
@@ -60,7 +60,7 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
             messages = [make_message(bytes(body), properties, header.flag, origin)]
         else:
             host = service.service.sender.store_host
-            messages = make_columns(bytes(body), properties, origin, request.reconsume_times, host)
+            messages = make_columns(bytes(body), origin, request.reconsume_times, host)
         if messages is None:
             messages = await _read_batch(service, request, memoryview(body), origin)
         if isinstance(messages, pa.RecordBatch):
@@ -78,10 +78,10 @@ async def _read_batch(
     service: RemotingService, request: SendRequest, body: memoryview, origin: Origin
 ) -> Sequence[Message] | pa.RecordBatch:
     """Reads a batch. One that cannot be read or stored is refused after the checks of its request."""
-    reading = read_batch(body, request.batch_properties, origin)
+    reading = read_batch(body, origin)
     try:
         messages = list(islice(reading, PART_ROWS))
-        if len(messages) < PART_ROWS or not TIMER_NAMES.isdisjoint(request.batch_properties):
+        if len(messages) < PART_ROWS:
             return [*messages, *reading]
         part_reader = PartReader(service.properties, service.service.sender.store_host, request.reconsume_times)
         parts = await service.service.slices.collect(part_reader.read(chain(messages, reading)))

@@ -22,6 +22,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import list_reserved_topics
 from rmqpull_broker.server.handlers.remoting.admin_codec import find_refusal, require_topic
+from rmqpull_broker.server.handlers.remoting.page_codec import cut_page
 from rmqpull_broker.server.runtime.long_answers import Answer, answer
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stats import TOPIC_PUT_NUMS
@@ -39,6 +40,7 @@ from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import CreateTopicRequestHeader, TopicRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
 from rmqpull_proto.remoting.json_parts import write_table
+from rmqpull_proto.remoting.page_headers import GetAllTopicConfigRequestHeader, GetAllTopicConfigResponseHeader
 from rmqpull_proto.remoting.routes import TopicList
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
@@ -112,12 +114,17 @@ async def delete_topic(service: RemotingService, call: RemotingCall) -> Remoting
 
 
 def list_topic_settings(service: RemotingService, call: RemotingCall) -> Answer:
-    """GET_ALL_TOPIC_CONFIG: the settings of all topics, those of the system included."""
+    """GET_ALL_TOPIC_CONFIG: the settings of all topics, those of the system included, or of a page of them."""
+    header = call.read_header(GetAllTopicConfigRequestHeader)
     state = service.service.state
-    listed = (*state.system_topics.values(), *state.topics.values())
-    settings = ((topic.name, describe_topic(topic)) for topic in listed)
-    others = {"mappingDataVersion": DATA_VERSION, "topicQueueMappingDetailMap": {}}
-    return answer(service, call, write_settings_table("topicConfigTable", settings, **others))
+    listed = {**state.system_topics, **state.topics}
+    others: dict[str, Any] = {"mappingDataVersion": DATA_VERSION, "topicQueueMappingDetailMap": {}}
+    total = GetAllTopicConfigResponseHeader(total_topic_num=len(listed))
+    page = cut_page(listed, header.topic_seq, header.data_version, header.max_topic_num)
+    if page is not None:
+        listed, others["dataVersion"] = {name: listed[name] for name in page.names}, page.version
+    settings = ((topic.name, describe_topic(topic)) for topic in listed.values())
+    return answer(service, call, write_settings_table("topicConfigTable", settings, **others), total)
 
 
 def get_topic_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:

@@ -56,7 +56,7 @@ def test_creating_an_existing_topic_is_refused_unless_it_has_the_same_shape(clie
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
     [
-        ({"name": "a.b"}, "ILLEGAL_TOPIC", "The specified topic contains illegal characters"),
+        ({"name": "a.b"}, "ILLEGAL_TOPIC", "The specified topic: a.b, contains illegal characters"),
         ({"name": "TBW102"}, "ILLEGAL_TOPIC", "The topic[TBW102] is conflict with system topic."),
         ({"name": "n", "read_queue_nums": 0}, "BAD_REQUEST", "needs 1 to 1024 queues, got 0"),
         ({"name": "n", "perm": 8}, "BAD_REQUEST", "has the permission 8"),

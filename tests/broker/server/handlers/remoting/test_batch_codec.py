@@ -52,17 +52,14 @@ REGULAR = {
 }
 
 
-@pytest.mark.parametrize("shared", [{}, {"UNIQ_KEY": "all", "WAIT": "false"}, {"TAGS": "red", "x": "shared"}])
 @pytest.mark.parametrize("sys_flag", [0, 1, 0x301])
 @pytest.mark.parametrize("case", REGULAR)
-def test_columns_have_the_same_messages_as_a_batch_that_is_read_one_by_one(
-    case: str, sys_flag: int, shared: dict[str, str]
-) -> None:
+def test_columns_have_the_same_messages_as_a_batch_that_is_read_one_by_one(case: str, sys_flag: int) -> None:
     body, origin = batch(REGULAR[case]), ORIGIN._replace(sys_flag=sys_flag)
-    columns = make_columns(body, shared, origin, 2, HOST)
+    columns = make_columns(body, origin, 2, HOST)
     assert columns is not None
     rows = to_rows([columns])
-    messages = list(read_batch(memoryview(body), shared, origin))
+    messages = list(read_batch(memoryview(body), origin))
     assert [row.message for row in rows] == messages
     in_order = [[*row.message.properties, *row.message.system_properties] for row in rows]
     assert in_order == [[*message.properties, *message.system_properties] for message in messages]
@@ -102,21 +99,17 @@ def changed(text: bytes, at: int = 3) -> list[bytes]:
     ],
 )
 def test_a_small_or_irregular_batch_has_no_columns(texts: Sequence[bytes]) -> None:
-    assert make_columns(batch(texts), {}, ORIGIN, 0, HOST) is None
+    assert make_columns(batch(texts), ORIGIN, 0, HOST) is None
 
 
 @pytest.mark.parametrize(
-    ("body", "shared", "sys_flag"),
+    ("body", "sys_flag"),
     [
-        (batch(repeated(a="1"), flag=7), {}, 0),
-        (batch(repeated(a="1"))[:-1], {}, 0),
-        (batch(repeated(a="1")) + b"x", {}, 0),
-        (batch(repeated(a="1")), {"TIMER_DELAY_SEC": "1"}, 0),
-        (batch(repeated(a="1")), {}, 4),
-        (batch(repeated(a="1")), {"P": "y" * PROPERTY_BYTES_MAX}, 0),
+        (batch(repeated(a="1"), flag=7), 0),
+        (batch(repeated(a="1"))[:-1], 0),
+        (batch(repeated(a="1")) + b"x", 0),
+        (batch(repeated(a="1")), 4),
     ],
 )
-def test_neither_has_a_batch_with_flags_or_wrong_lengths_or_a_delay_or_with_large_properties_of_its_own(
-    body: bytes, shared: dict[str, str], sys_flag: int
-) -> None:
-    assert make_columns(body, shared, ORIGIN._replace(sys_flag=sys_flag), 0, HOST) is None
+def test_neither_has_a_batch_with_flags_or_wrong_lengths(body: bytes, sys_flag: int) -> None:
+    assert make_columns(body, ORIGIN._replace(sys_flag=sys_flag), 0, HOST) is None

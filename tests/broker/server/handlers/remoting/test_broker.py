@@ -96,11 +96,12 @@ def test_what_the_broker_does(broker: RunningBroker) -> None:
     table = read_json(ask(broker, RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
     assert table["runtime"] == "[ 0 days, 0 hours, 1 minutes, 1 seconds ]"
     assert (table["brokerVersionDesc"], table["msgPutTotalTodayNow"], table["msgGetTotalTodayNow"]) == (
-        "V5_3_3",
+        "V5_5_0",
         "3",
         "3",
     )
     assert all(isinstance(value, str) for value in table.values())
+    assert "brokerVersion" not in table
 
 
 def test_stats_by_minute_hour_and_day(broker: RunningBroker) -> None:

@@ -109,7 +109,6 @@ def test_a_pull_returns_messages_and_the_next_offset(broker: RunningBroker, memb
         ({"subscription": "red"}, 0, "FOUND", 3),
         ({"subscription": None}, 0, "FOUND", 3),
         ({"subscription": "a >", "expressionType": "SQL92"}, 0, "FOUND", 3),
-        ({"consumerGroup": ""}, 0, "FOUND", 3),
         ({"suspendTimeoutMillis": None, "commitOffset": None, "subVersion": None}, 0, "FOUND", 3),
         ({"bname": "other", "requestSource": 9, "maxMsgBytes": 1}, 0, "FOUND", 3),
     ],

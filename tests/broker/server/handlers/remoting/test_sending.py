@@ -14,6 +14,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
 from rmqpull_proto.remoting.properties import encode_properties
+from tests.differential.records import read_records
 from tests.harness.remoting_member import RemotingMember
 
 COMMON = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -98,19 +99,36 @@ def test_the_messages_of_a_batch_get_an_id_each(broker: RunningBroker, code: int
 
 def test_a_batch_that_is_stored_as_columns_gets_the_same_response(broker: RunningBroker) -> None:
     count, before = 40, len(broker.messages("batches"))
-    body = b"".join(encode(b"%d" % number, b"TAGS\x01t%d\x02WAIT\x01true" % number) for number in range(count))
+    body = b"".join(
+        encode(b"%d" % number, b"TAGS\x01t%d\x02WAIT\x01true\x02UNIQ_KEY\x01id%d" % (number, number))
+        for number in range(count)
+    )
     response = send(broker, fields(topic="batches", UNIQ_KEY="ALL") | {"m": "true"}, body)
     stored = broker.messages("batches")[before:]
     assert [(row.message.body, row.message.tags) for row in stored] == [
         (b"%d" % number, f"t{number}") for number in range(count)
     ]
-    assert {(row.store_host, row.message.msg_id) for row in stored} == {(broker.remoting_addresses[0], "ALL")}
+    assert {row.store_host for row in stored} == {broker.remoting_addresses[0]}
+    assert [row.message.msg_id for row in stored] == [f"id{number}" for number in range(count)]
     assert [row.queue_offset for row in stored] == [*range(before, before + count)]
     offsets = [parse_offset_msg_id(each).physical_offset for each in response.fields.pop("msgId").split(",")]
     assert offsets == [*range(offsets[0], offsets[0] + count)]
     assert response.fields == {"queueId": "0", "queueOffset": str(before), "transactionId": "ALL", **COMMON}
     refused = send(broker, fields(topic="batches", INNER_NUM="2") | {"m": "true"}, body)
     assert (refused.code, refused.remark) == (13, ILLEGAL)
+
+
+@pytest.mark.proves("Properties that the broker adds to the messages of a batch")
+def test_messages_of_a_batch_have_the_properties_of_the_broker_too(broker: RunningBroker) -> None:
+    """Those of the request are not stored."""
+    send(broker, fields(1, topic="batches", UNIQ_KEY="ALL", a="b") | {"m": "true"}, BATCH)
+    asked = {"consumerGroup": "g", "topic": "batches", "queueId": 1, "queueOffset": 0, "maxMsgNums": 2, "sysFlag": 4}
+    asked |= {"commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}
+    pulled = Calls().call(broker.remoting_addresses[0], RequestCode.PULL_MESSAGE, asked)
+    assert [record["properties"] for record in read_records(pulled.body)] == [
+        {"TAGS": "red", **COMMON, "CLUSTER": "DefaultCluster"},
+        {**COMMON, "CLUSTER": "DefaultCluster"},
+    ]
 
 
 def test_only_the_field_says_that_a_request_is_a_batch(broker: RunningBroker) -> None:
@@ -137,7 +155,7 @@ def test_a_queue_below_0_is_drawn(broker: RunningBroker) -> None:
 @pytest.mark.parametrize(
     ("header", "body", "code", "remark"),
     [
-        (fields(topic="a b"), b"x", 29, "The specified topic contains illegal characters, allowing only "),
+        (fields(topic="a b"), b"x", 29, "The specified topic: a b, contains illegal characters, allowing only "),
         (fields(topic="SCHEDULE_TOPIC_XXXX"), b"x", 16, "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden."),
         (fields(topic="nope") | {"c": "none"}, b"x", 17, f"topic[nope] not exist, apply first please!{FAQ}"),
         (fields(9), b"x", 29, "request queueId[9] is illegal, TopicConfig [topicName=orders, "),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from processes.apache.releases import RELEASE_5, RELEASE_5_5
+from processes.apache.releases import RELEASE_5_3, RELEASE_5_5
 from processes.maven import Artifact, SoftwareMissing, fetch_jars
 from rmqpull_client.transports.remoting.network.cluster import is_system_topic
 from tests.harness.class_files import read_string_constants
@@ -15,7 +15,7 @@ VALIDATOR = "org.apache.rocketmq.common.topic.TopicValidator"
 @pytest.mark.apache
 @pytest.mark.apache_classes
 @pytest.mark.processes
-@pytest.mark.parametrize("release", [RELEASE_5.server, RELEASE_5_5.server])
+@pytest.mark.parametrize("release", [RELEASE_5_3.server, RELEASE_5_5.server])
 def test_each_topic_that_a_release_names_is_of_the_system(release: str) -> None:
     try:
         [jar] = fetch_jars([Artifact("org.apache.rocketmq", "rocketmq-common", release)])

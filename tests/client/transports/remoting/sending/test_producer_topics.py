@@ -9,7 +9,7 @@ import pytest
 
 from processes.apache.cluster import ApacheCluster
 from processes.apache.java_clients import JavaProducer
-from processes.apache.releases import RELEASE_4, RELEASE_5, RELEASE_5_5, Release
+from processes.apache.releases import RELEASE_4, RELEASE_5_3, RELEASE_5_5, Release
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RowsRefused
 from rmqpull_client.model import QueueRange
@@ -72,7 +72,7 @@ def test_a_topic_whose_queues_keep_batches_is_written_and_read(
 def test_a_broker_that_keeps_its_queues_in_rocksdb_is_written_and_read(
     start_apache: StartApache, apache_release: Release
 ) -> None:
-    if apache_release not in (RELEASE_5, RELEASE_5_5):
+    if apache_release not in (RELEASE_5_3, RELEASE_5_5):
         pytest.skip("only 5.3 and later keep queues in RocksDB here")
     cluster = start_apache(properties={"storeType": "defaultRocksDB"})
     cluster.administration.create_topic("orders", 2)
