@@ -43,10 +43,7 @@ LACKS: dict[str, dict[str, str]] = {
     },
     "choice of queues": {STANDARD: "it chooses the queues itself"},
     "faults": {APACHE: f"{_NOT_HERE} make it refuse, delay or hold chosen requests"},
-    "TLS and keys": {
-        REMOTING: "the proxy of these tests speaks gRPC, and the broker itself checks no keys",
-        PROXY: "the guarded clusters of these tests have no proxy",
-    },
+    "TLS and keys": {REMOTING: "the proxy of these tests speaks gRPC, and the broker itself checks no keys"},
     "manual clock": {APACHE: f"{_NOT_HERE} change its time"},
     "counts of requests": {APACHE: f"{_NOT_HERE} see which requests it got"},
     "empty bodies": {
@@ -119,6 +116,7 @@ FIRST_OF_PROXY = (
     "test_group.py::test_a_failed_batch_sets_no",
     "test_group.py::test_a_reset_does_not_move_an_idle",
     "test_rows.py::test_a_row_has_all_fields",
+    "test_secured.py::test_a_stream_and_a_batch",
     "sink/test_writing.py::test_each_row_goes",
     "sink/test_writing.py::test_all_columns_are_read_back",
 )

@@ -15,8 +15,8 @@ from tests.harness.apache import OPTION, StartApache, run_apache
 from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy
-from tests.harness.secured_servers import StartSecured, start_behind_proxy, start_guarded_cluster
-from tests.harness.server_kinds import APACHE, OF_APACHE, PROXY, READING, leave_out, leave_to_the_night, make_params
+from tests.harness.secured_servers import StartSecured, start_behind_proxy, start_guarded_cluster, start_guarded_proxy
+from tests.harness.server_kinds import OF_APACHE, PROXY, READING, leave_out, leave_to_the_night, make_params
 from tests.harness.servers import Server, StartCrashingServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
 from tests.harness.start_servers import GetClusters, run_servers, start_crashing_server, start_process_server
@@ -88,9 +88,10 @@ def start_secured(
     request: pytest.FixtureRequest,
 ) -> StartSecured:
     """Starts a server of this kind that speaks TLS, asks for certificates and checks signatures."""
-    if kind == APACHE:
+    if kind in OF_APACHE:
+        start = start_guarded_proxy if kind == PROXY else start_guarded_cluster
         apache = request.getfixturevalue("start_apache"), request.getfixturevalue("apache_release")
-        return lambda topics: start_guarded_cluster(topics, authority, *apache)
+        return lambda topics: start(topics, authority, *apache)
     return lambda topics: start_behind_proxy(topics, authority, start_server, start_proxy)
 
 

@@ -7,22 +7,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from processes.apache.access import Account, Tls
+from processes.apache.releases import Release
 from rmqpull_broker.core.model import Message
-from tests.harness.server_kinds import needs
-from tests.harness.spark_sink import ServeSink
+from tests.harness.apache import StartApache
+from tests.harness.apache_servers import ApacheServer
+from tests.harness.secured_proxy import CertificateAuthority
+from tests.harness.secured_servers import start_proxy_with
+from tests.harness.server_kinds import WITHOUT_PROXY, needs
+from tests.harness.spark_sink import ServeSink, SinkHarness
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def load_example(name: str) -> Callable[[str, Path], None]:
+def load_example(name: str) -> Callable[..., None]:
     """Loads an example, to run it in this process, which has a session already."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    main: Callable[[str, Path], None] = module.main
+    main: Callable[..., None] = module.main
     return main
 
 
@@ -49,3 +56,31 @@ def test_for_each_batch(serve: ServeSink, tmp_path: Path) -> None:
         ("paid", b"2"),
         (None, b"1"),
     }
+
+
+def test_a_topic_is_copied_through_a_proxy_with_the_rights_that_the_example_names(
+    spark: SparkSession,
+    authority: CertificateAuthority,
+    start_apache: StartApache,
+    apache_release: Release,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if apache_release.name in WITHOUT_PROXY:
+        pytest.skip(WITHOUT_PROXY[apache_release.name])
+    user = Account(
+        "copier", "secret-of-copier", topics={"orders": "SUB|GET", "copies": "PUB"}, groups={"copier": "SUB|GET"}
+    )
+    cluster = start_proxy_with(user, Tls(*authority.issue("apache", "127.0.0.1")), start_apache)
+    server = ApacheServer(cluster)
+    server.create_topics({"orders": 2, "copies": 2})
+    monkeypatch.setenv("ROCKETMQ_ACCESS_KEY", user.access_key)
+    monkeypatch.setenv("ROCKETMQ_SECRET_KEY", user.secret_key)
+    copy = load_example("through_proxy")
+    for bodies in ((b"one", b"two"), (b"three",)):
+        server.send("orders", *bodies)
+        copy(cluster.proxy.remoting_address, authority.ca_file, tmp_path)
+    copies = SinkHarness(spark, server, tmp_path / "unused").bodies("copies")
+    assert sorted(copies) == [b"one", b"three", b"two"]
+    assert capsys.readouterr().out == "copied: 2\ncopied: 1\n"
