@@ -99,6 +99,13 @@ def test_what_batches_and_single_rows_write_is_read(client: BrokerClient, cluste
     assert read(client, topic, MessageFilter("odd", TAG)) == [row for row in expected if row[1] == "odd"]
 
 
+def test_large_batches_are_stored_once(client: BrokerClient, cluster: ProxiedCluster, topic: str) -> None:
+    """Their responses name each message: those of a few batches are more than a proxy sends on one connection."""
+    bodies = pa.array([b"%0*d" % (BODY_BYTES, number) for number in range(MANY_ROWS)], pa.binary())
+    publish(client, cluster, topic, pa.record_batch({"body": bodies}))
+    assert cluster.administration.count_messages(topic) == MANY_ROWS
+
+
 def test_offsets_and_times_are_those_of_the_broker(
     client: BrokerClient, direct: BrokerClient, cluster: ProxiedCluster, topic: str
 ) -> None:

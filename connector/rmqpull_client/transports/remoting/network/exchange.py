@@ -119,7 +119,7 @@ class Exchange:
             Attempts(connection, target, command),
             iter((None,)) if is_tried_once else make_pauses_s(connection),
             proxies.SILENCE_S + extra_ms / 1000 if may_repeat and not is_tried_once else math.inf,
-            proxies.count_response_bytes(command.code),
+            proxies.count_response_bytes(command.code, len(command.body)),
         )
         self._waiting.append(call)
         return call

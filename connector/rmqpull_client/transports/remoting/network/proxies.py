@@ -27,6 +27,9 @@ _RESPONSE_BYTES: Mapping[int, int] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: 8 << 10,
 }
 _OTHER_BYTES = 512
+_BYTES_OF_BATCH_PER_ID = 60
+"""In a batch, each message has 22 bytes and its UNIQ_KEY. The response names each with 33 bytes."""
+_ID_BYTES = 33
 
 
 def count_pulls(largest_bytes: int) -> int:
@@ -34,6 +37,8 @@ def count_pulls(largest_bytes: int) -> int:
     return min(max(1, ROOM_BYTES // largest_bytes), PULLS_MAX) if largest_bytes else 1
 
 
-def count_response_bytes(code: int) -> int:
-    """Returns how much room the response to a request needs, at most the whole of a connection."""
+def count_response_bytes(code: int, body_bytes: int = 0) -> int:
+    """Returns how much room the response to a request with a body needs, at most the whole of a connection."""
+    if code == RequestCode.SEND_BATCH_MESSAGE:
+        return min(_OTHER_BYTES + body_bytes // _BYTES_OF_BATCH_PER_ID * _ID_BYTES, ROOM_BYTES)
     return _RESPONSE_BYTES.get(code, _OTHER_BYTES)

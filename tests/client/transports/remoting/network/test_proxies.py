@@ -132,6 +132,25 @@ def test_what_is_in_flight_on_a_connection_fits_below_the_mark() -> None:
     assert all(count_response_bytes(code) <= ROOM_BYTES for code in RequestCode)
 
 
+@pytest.mark.parametrize(("rows", "at_once"), [(10, 80), (300, 4), (2_500, 1)])
+def test_the_response_to_a_batch_names_all_of_its_messages(rows: int, at_once: int) -> None:
+    """With 33 bytes for each of them. A response of more than the whole room goes alone."""
+    bodies: list[int] = []
+
+    def store(request: RemotingCommand) -> Reaction:
+        if request.code != RequestCode.SEND_BATCH_MESSAGE:
+            return request.make_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        bodies.append(len(request.body))
+        fields = {"msgId": ",".join(["0" * 32] * rows), "queueId": request.fields["e"], "queueOffset": "0"}
+        return request.make_response(ResponseCode.SUCCESS, fields)
+
+    with serve_proxy(store, queues=1) as (client, _):
+        client.publish("orders", pa.record_batch({"body": [b"x"] * rows}))
+    counted = count_response_bytes(RequestCode.SEND_BATCH_MESSAGE, bodies[0])
+    assert counted == ROOM_BYTES or counted > 33 * rows
+    assert ROOM_BYTES // counted <= at_once
+
+
 @pytest.mark.parametrize(
     ("largest_bytes", "pulls"), [(0, 1), (300, 16), (8_300, 5), (24 << 10, 2), (ROOM_BYTES + 1, 1), (256 << 10, 1)]
 )
