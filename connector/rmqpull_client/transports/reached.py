@@ -21,24 +21,28 @@ class Reached:
     addresses: tuple[str, ...] = ()
     routes: Mapping[str, TopicRoute] = field(default_factory=dict)
     """By the names of topics on the broker."""
+    is_proxied: bool | None = None
+    """Whether the name servers are proxies, if that is known."""
 
 
 def list_reached(connection: Connection, topics: Iterable[str]) -> Reached:
     """Returns what this process has reached over a connection. ``topics`` limits the routes."""
     addresses = [*connection.addresses]
     routes: Mapping[str, TopicRoute] = {}
+    is_proxied = None
     if connection.name_servers:
         # Imported here, because gRPC does not need it.
         from rmqpull_client.transports.remoting.network.channel import get_remoting_channel
 
         cluster = get_remoting_channel(connection).cluster
+        is_proxied = cluster.is_proxied
         known = {name: cluster.get_known(name) for name in (wrap_name(connection.namespace, each) for each in topics)}
         routes = {name: found.route for name, found in known.items() if found is not None}
         addresses += parse_broker_addresses(connection.broker_addresses).values() if connection.broker_addresses else ()
         for route in routes.values():
             addresses += (address for data in route.broker_datas for address in data.broker_addrs.values())
     keys = dict.fromkeys(make_key(connection, address) for address in addresses)
-    return Reached(tuple(key for key in keys if key in ANSWERED), routes)
+    return Reached(tuple(key for key in keys if key in ANSWERED), routes, is_proxied)
 
 
 def write_routes(connection: Connection, topics: Iterable[str]) -> dict[str, bytes]:
@@ -73,17 +77,19 @@ def expect_queues(connection: Connection, queues: Iterable[MessageQueue]) -> Non
 
         cluster = get_remoting_channel(connection).cluster
         for queue in queues:
-            cluster.expect(wrap_name(connection.namespace, queue.topic), queue.broker_name)
+            cluster.expect(wrap_name(connection.namespace, queue.topic), queue.broker_name, queue.queue_id + 1)
 
 
 def take_over_reached(connection: Connection, reached: Reached) -> None:
     """Lets this process wait for what another one has reached, as if it had reached it itself."""
     ANSWERED.update(reached.addresses)
-    if reached.routes:
+    if reached.routes or reached.is_proxied is not None:
         # Imported here, as above.
         from rmqpull_client.transports.remoting.network.channel import get_remoting_channel
 
         cluster = get_remoting_channel(connection).cluster
+        if cluster.is_proxied is None:
+            cluster.is_proxied = reached.is_proxied
         for name, route in reached.routes.items():
             if cluster.get_known(name) is None:
                 cluster.learn(name, route, -math.inf)  # it is asked for again when it is used

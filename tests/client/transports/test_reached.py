@@ -97,3 +97,19 @@ def test_queues_that_an_earlier_process_has_read_are_expected(channel: RemotingC
     expect_queues(CLUSTER, [MessageQueue("orders", name, 0) for name in ("broker-a", "broker-b")])
     assert channel.cluster.expected == {"shop%orders": {"broker-b"}}
     expect_queues(Connection("10.0.0.1:8081"), [MessageQueue("orders", "broker-a", 0)])
+
+
+def test_that_name_servers_are_proxies_travels(answered: AnsweredServers, channel: RemotingChannel) -> None:
+    """A process that did not know it would let the proxy drop responses until it has asked."""
+    channel.cluster.is_proxied = True
+    found = list_reached(CLUSTER, [])
+    assert found == Reached(is_proxied=True)
+    channel.cluster.is_proxied = None
+    take_over_reached(CLUSTER, found)
+    assert channel.cluster.is_proxied
+
+
+def test_what_a_process_has_seen_of_proxies_itself_holds(answered: AnsweredServers, channel: RemotingChannel) -> None:
+    channel.cluster.is_proxied = False
+    take_over_reached(CLUSTER, Reached(is_proxied=True))
+    assert not channel.cluster.is_proxied

@@ -169,6 +169,7 @@ class ClusterView:
         self._interval_s = connection.poll_name_server_interval_ms / 1000
         self._known: dict[str, KnownRoute] = {}
         self._expected: dict[str, frozenset[str]] = {}
+        self._queue_counts: dict[tuple[str, str], int] = {}  # the most that were told or expected, by topic and broker
         self.is_proxied: bool | None = None
         """Whether the name servers are proxies, which serve routes that lead to themselves. None: not known yet."""
 
@@ -189,6 +190,24 @@ class ClusterView:
     def get_known(self, topic: str) -> KnownRoute | None:
         """Returns the last known route of a topic, fresh or not."""
         return self._known.get(topic)
+
+    def get_complete(self, topic: str) -> KnownRoute | None:
+        """Returns the last known route; through proxies with all readable queues that any of them has told.
+
+        A proxy that was not asked for a while tells an old route, and the next connection may lead to such a one. What
+        a queue has, and whether it still exists, is told by its broker.
+        """
+        known = self._known.get(topic)
+        if known is None or not self.is_proxied:
+            return known
+        queues = tuple(
+            replace(
+                data,
+                read_queue_nums=max(data.read_queue_nums, self._queue_counts.get((topic, data.broker_name), 0)),
+            )
+            for data in known.route.queue_datas
+        )
+        return replace(known, route=replace(known.route, queue_datas=queues))
 
     def get_listed(self, topic: str) -> TopicRoute | None:
         """Returns the known route without absent brokers, or None if the name server names no broker of the topic."""
@@ -219,6 +238,8 @@ class ClusterView:
     def learn(self, topic: str, route: TopicRoute, now_s: float) -> KnownRoute:
         """Takes in a route from a name server. Brokers that are no longer in it become absent."""
         listed = {data.broker_name for data in route.queue_datas}
+        for data in route.queue_datas:
+            self._count_queues(topic, data.broker_name, data.read_queue_nums)
         known = self._known.get(topic)
         queues: list[QueueData] = list(route.queue_datas)
         brokers: list[BrokerData] = list(route.broker_datas)
@@ -268,11 +289,16 @@ class ClusterView:
         """The brokers that had queues of a topic before this process began, and that no route has named yet."""
         return self._expected
 
-    def expect(self, topic: str, broker_name: str) -> None:
-        """Notes that a broker had queues of a topic before this process began."""
+    def expect(self, topic: str, broker_name: str, queue_count: int = 0) -> None:
+        """Notes that a broker had queues of a topic before this process began, and at least how many."""
+        self._count_queues(topic, broker_name, queue_count)
         known = self._known.get(topic)
         if known is None or not any(data.broker_name == broker_name for data in known.route.queue_datas):
             self._expected[topic] = self._expected.get(topic, frozenset()) | {broker_name}
+
+    def _count_queues(self, topic: str, broker_name: str, count: int) -> None:
+        key = topic, broker_name
+        self._queue_counts[key] = max(self._queue_counts.get(key, 0), count)
 
     def forget(self, topic: str, broker_names: Collection[str]) -> None:
         """Expects brokers of a topic no longer."""

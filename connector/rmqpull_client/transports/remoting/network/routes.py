@@ -28,6 +28,7 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.routes import TopicRoute
 
 _FOUND_OR_NOT = frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST)))
+PROBES_MAX = 3
 _logger = logging.getLogger(__name__)
 
 
@@ -75,7 +76,7 @@ class Routes:
         self._listings.check_given()
         found: dict[str, KnownRoute] = {}
         for topic in topics:
-            known = self._cluster.get_known(self._wrap(topic))
+            known = self._cluster.get_complete(self._wrap(topic))
             if known is not None:
                 if known.route.is_static:
                     raise OptionError(
@@ -121,7 +122,7 @@ class Routes:
             return None
         for brokers in self._listings.ask_each_for_brokers():
             if brokers is None:
-                return None
+                return self._wait_behind_proxy(names)
             self._forget_gone(names, find_masters(brokers))
             away -= brokers.keys()
             if brokers and not away and not self._list_expected(names):
@@ -129,6 +130,15 @@ class Routes:
                 self._ask_routes(unknown, None)
                 return None
         return away
+
+    def _wait_behind_proxy(self, names: Sequence[str]) -> set[str] | None:
+        """A proxy does not tell whether an expected broker has left or is away, and its route may be old: as long as
+        servers that are away are waited for, the broker may come back.
+        """
+        expected = self._list_expected(names) if self._cluster.is_proxied else {}
+        for name in expected:
+            self._cluster.suspect(name)
+        return set() if expected else None
 
     def _forget_gone(self, names: Sequence[str], masters: Collection[str]) -> None:
         """Asks for the routes of topics with expected brokers that are registered, and expects these no longer.
@@ -212,7 +222,8 @@ class Routes:
                 )
                 for name in names
             ]
-            probe = self._start_probe(exchange)
+            probe_until_s = time.monotonic() + REFRESH_MOST_S
+            probe = self._start_probe(exchange, probe_until_s)
             for name, call, response in zip(names, calls, exchange.wait(calls), strict=True):
                 if response.code == ResponseCode.TOPIC_NOT_EXIST:
                     missing.append(name)
@@ -221,14 +232,13 @@ class Routes:
                     route = decode_body(call, TopicRoute.decode)
                     self._cluster.learn(name, route, self._clock())
                     self._gone -= {data.broker_name for data in route.broker_datas}
-            if probe is not None:
-                self._learn_proxy(exchange, probe)
+            self._learn_proxy(exchange, probe, probe_until_s)
         self._is_without_name_server = False
         for address in lacking:
             self._cluster.leave_name_server(address)
         return missing
 
-    def _start_probe(self, exchange: Exchange) -> Call | None:
+    def _start_probe(self, exchange: Exchange, until_s: float) -> Call | None:
         """Asks a name server for its brokers, once, because a proxy does not serve that."""
         if self._cluster.is_proxied is not None:
             return None
@@ -237,14 +247,22 @@ class Routes:
             NAME_SERVER,
             command,
             accepted=ANY_CODE,
-            deadline_s=time.monotonic() + REFRESH_MOST_S,
+            deadline_s=until_s,
             is_tried_once=True,
         )
 
-    def _learn_proxy(self, exchange: Exchange, probe: Call) -> None:
-        with suppress(RmqpullError):  # the next look asks again
-            (response,) = exchange.wait([probe])
-            self._cluster.is_proxied = response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    def _learn_proxy(self, exchange: Exchange, probe: Call | None, until_s: float) -> None:
+        """Learns whether the name servers are proxies. The next look asks again if none responds in time.
+
+        One that was asked may have gone since, while another one at the same address has responded with the route.
+        """
+        for _ in range(PROBES_MAX):
+            if probe is None:
+                return
+            with suppress(RmqpullError):
+                (response,) = exchange.wait([probe])
+                self._cluster.is_proxied = response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            probe = self._start_probe(exchange, until_s) if time.monotonic() < until_s else None
 
     def _drop_deleted(self, topics: Iterable[str]) -> None:
         """Asks brokers that the name server has dropped whether they still have the topic.

@@ -171,8 +171,24 @@ class _Parking:
                 link.pulls[opaque] = pull
                 link.until_s = now_s + answered_s
                 pull.link, pull.parked_s = link, now_s
-        for link in self._links:
-            link.connection.flush()
+        for link in list(self._links):
+            try:
+                link.connection.flush()
+            except ConnectionLost as lost:
+                self._leave(link, lost)
+
+    def _leave(self, link: _Link, lost: ConnectionLost) -> None:
+        """Parks the pulls of a lost connection again, if other connections to proxies are left.
+
+        Several proxies may share an address, and only one of them may be gone. Raises what was lost otherwise.
+        """
+        if not link.place.is_proxy or self._links == [link]:
+            raise lost
+        self._links.remove(link)
+        link.connection.close()
+        for pull in link.pulls.values():
+            pull.link, pull.due_s = None, self._clock() + PAUSE_S
+            self._servers.note_lost(Target.of(pull.queue), link.place, lost)
 
     @property
     def _timeout_s(self) -> float:
@@ -201,14 +217,16 @@ class _Parking:
         has_news = False
         for connection in wait_for(links, left_s):
             link = links[connection]
-            connection.flush()
             try:
+                connection.flush()
                 for start, end in connection.receive():
                     response = parse_response(connection.buffer, start, end)
                     pull = link.pulls.pop(response.opaque, None)
                     if pull is not None:
                         pull.link = None
                         has_news = self._judge(link, pull, response) or has_news
+            except ConnectionLost as lost:
+                self._leave(link, lost)
             except WireError:
                 self.close()
                 return True

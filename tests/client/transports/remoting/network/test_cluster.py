@@ -212,3 +212,26 @@ def test_a_broker_is_expected_until_a_route_names_it_or_it_is_forgotten() -> Non
     assert cluster.expected == {"orders": {"broker-c"}}, "a route names it"
     cluster.forget("orders", ["broker-c"])
     assert cluster.expected == {}
+
+
+@pytest.mark.parametrize(("is_proxied", "readable"), [(True, [0, 1, 2, 3]), (False, [0, 1]), (None, [0, 1])])
+def test_proxies_tell_old_routes_so_the_most_queues_count(is_proxied: bool | None, readable: list[int]) -> None:
+    cluster = view()
+    cluster.is_proxied = is_proxied
+    for queues in (4, 2):
+        cluster.learn("t", make_route({"broker-a": {0: "h:1"}}, queues=queues), 0)
+    known = cluster.get_complete("t")
+    assert known is not None
+    assert [queue.queue_id for queue in known.list_readable("t")] == readable
+    assert len(known.list_writable("t")) == 2
+
+
+def test_queues_that_an_earlier_process_has_read_count_behind_proxies() -> None:
+    cluster = view()
+    cluster.is_proxied = True
+    cluster.expect("t", "broker-a", 3)
+    cluster.expect("t", "broker-a", 2)
+    cluster.learn("t", make_route({"broker-a": {0: "h:1"}}, queues=1), 0)
+    known = cluster.get_complete("t")
+    assert known is not None
+    assert len(known.list_readable("t")) == 3

@@ -303,15 +303,17 @@ def test_who_was_waited_for_in_vain_is_told(
     assert "Their queues count as lost" in text
 
 
-def test_a_name_server_that_does_not_tell_its_brokers_lets_nobody_wait(
+def test_brokers_that_an_earlier_process_has_read_are_waited_for_if_nobody_tells_which_are_there(
     connect: Open, routes: RouteScript, name_server: ScriptedServer
 ) -> None:
     restarted = Restarted(connect, routes, At(0, A, 0, ORDERS), At(40, B, 0, ORDERS))
     name_server.script = lambda request: (
         refuse_code(request) if request.code == RequestCode.GET_BROKER_CLUSTER_INFO else routes(request)
     )
-    assert restarted.find(A, B) == [A]
+    assert restarted.find() == [A]
     assert restarted.now_s == 0
+    assert restarted.find(A, B) == [A, B]
+    assert restarted.now_s == pytest.approx(40, abs=2)
 
 
 def test_a_broker_that_another_name_server_knows_is_found_there(
