@@ -80,7 +80,8 @@ def _is_dropped(step: Step, emulator: Any, apache: Any) -> bool:
 
 
 def _is_added(step: Step, emulator: Any, apache: Any) -> bool:
-    return bool(apache == _MISSING)
+    """Whether a batch has none of its own, or one that the generator sends: the emulator keeps none of those."""
+    return apache in (_MISSING, "Other", "Mars", "false")
 
 
 def _is_far_away(step: Step, emulator: Any, apache: Any) -> bool:

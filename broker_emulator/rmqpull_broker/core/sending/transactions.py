@@ -164,10 +164,11 @@ def _find_half_message(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, Sto
 def _commit_message(message: Message) -> Message:
     """Returns a half message as it is stored in its target queue.
 
-    TRAN_MSG, REAL_TOPIC and REAL_QID stay, and the system flag says that it was committed (rules 3.15).
+    TRAN_MSG stays, REAL_TOPIC and REAL_QID go, and the system flag says that it was committed (rules 3.15, 6.4).
     """
     flags = int(message.system_properties.get(SYS_FLAG, "0")) | _COMMITTED
-    properties = {**message.system_properties, SYS_FLAG: str(flags)}
+    kept = {name: value for name, value in message.system_properties.items() if name not in (REAL_TOPIC, REAL_QUEUE_ID)}
+    properties = {**kept, SYS_FLAG: str(flags)}
     return replace(message, transactional=False, system_properties=properties)
 
 

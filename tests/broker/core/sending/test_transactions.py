@@ -85,7 +85,7 @@ def test_a_committed_message_is_as_it_waited_and_says_that_it_was_committed(core
     assert row == committed
     assert (row.message.msg_id, row.message.system_properties) == (
         "ID",
-        {"PGROUP": "payments", "__transactionId__": "ID", **WAITED, SYS_FLAG: "8"},
+        {"PGROUP": "payments", "__transactionId__": "ID", "TRAN_MSG": "true", SYS_FLAG: "8"},
     )
     assert (row.message.born_timestamp_ms, row.store_timestamp_ms, row.queue_offset) == (BORN, BORN + 77, 0)
 
