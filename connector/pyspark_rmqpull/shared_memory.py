@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rmqpull_client.connection import Connection, wrap_name
+from rmqpull_client.connection import Connection
+from rmqpull_client.light_queues import find_route_topic
 from rmqpull_client.transports.away import ANSWERED, AnsweredServers
 from rmqpull_client.transports.reached import Reached, read_routes, write_routes
 
@@ -63,7 +64,7 @@ class RouteFiles:
     def recall(self, connection: Connection, topics: Iterable[str]) -> Reached:
         """Returns the routes that were kept."""
         texts: dict[str, bytes] = {}
-        for name in (wrap_name(connection.namespace, topic) for topic in topics) if self._folder is not None else ():
+        for name in (find_route_topic(connection, topic) for topic in topics) if self._folder is not None else ():
             with suppress(OSError):
                 texts[name] = self._find_path(connection, name).read_bytes()
         return read_routes(texts)

@@ -59,6 +59,8 @@ class Connection:
         server_away_timeout_ms: How long a request waits in all, in milliseconds, while its servers are away that have
             answered this process before, or that are brokers of a route. 0, or less than ``request_timeout_ms``: as
             long as for any other server.
+        parent_topic: The topic whose brokers have the light message queues (topics ``%LMQ%NAME``) that are read. The
+            names of lite topics tell theirs.
     """
 
     endpoints: str = ""
@@ -73,6 +75,7 @@ class Connection:
     broker_addresses: str = ""
     poll_name_server_interval_ms: int = 30_000
     server_away_timeout_ms: int = 0
+    parent_topic: str = ""
 
     @property
     def addresses(self) -> tuple[str, ...]:

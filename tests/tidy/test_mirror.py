@@ -52,6 +52,7 @@ COVERED = {
     "connector/rmqpull_client/transports/grpc/calls.py": Covered(
         "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
     ),
+    "connector/pyspark_rmqpull/options/selection.py": Covered("connector/options/test_source.py", DECLARES),
     "connector/pyspark_rmqpull/options/sending.py": Covered(
         "connector/options/test_sink.py", "these are options of the sink"
     ),

@@ -19,6 +19,11 @@ from pyspark_rmqpull.options.allocation import (
 )
 from pyspark_rmqpull.options.connection import ConnectionOptions
 from pyspark_rmqpull.options.declaration import Given, Mode, list_options
+from pyspark_rmqpull.options.light_queue_checks import (
+    refuse_light_queues_elsewhere,
+    refuse_stray_light_queues,
+    refuse_writes_to_light_queues,
+)
 from pyspark_rmqpull.options.micro_batch import MicroBatchOptions
 from pyspark_rmqpull.options.progress import ProgressOptions
 from pyspark_rmqpull.options.selection import SelectionOptions
@@ -263,6 +268,8 @@ SOURCE_CHECKS: tuple[CrossCheck, ...] = (
     refuse_starts_and_ends,
     refuse_other_mode,
     refuse_missing_expression,
+    refuse_light_queues_elsewhere,
+    refuse_stray_light_queues,
 )
 SINK_CHECKS: tuple[CrossCheck, ...] = (
     refuse_stray_name_server_options,
@@ -270,4 +277,5 @@ SINK_CHECKS: tuple[CrossCheck, ...] = (
     refuse_exactly_once_of_clusters,
     refuse_gaps_without_commits,
     refuse_dead_letters_without_topic,
+    refuse_writes_to_light_queues,
 )

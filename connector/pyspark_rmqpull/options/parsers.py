@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pyspark_rmqpull.options.json_parsers import CONSUMERS_MAX, find_repeated
 from rmqpull_client.connection import parse_addresses, parse_broker_addresses
+from rmqpull_client.light_queues import is_legal, is_light, is_lite_name
 
 _UNITS_US = {
     "us": 1,
@@ -142,10 +143,26 @@ def parse_topics(text: str) -> tuple[str, ...]:
     """Parses names of topics separated by commas."""
     names = parse_names(text)
     for name in names:
-        if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,127}", name):
+        if is_light(name):
+            if not is_legal(name):
+                raise ValueError(
+                    "Expected light message queues such as %LMQ%orders-of-7 (printable ASCII without spaces, commas "
+                    "and slashes), and lite topics such as %LMQ%$PARENT_TOPIC$LITE_TOPIC (a-z A-Z 0-9 _ -)."
+                )
+        elif not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,127}", name):
             raise ValueError("Expected names separated by commas, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |.")
     if repeated := find_repeated(names):
         raise ValueError(f"It names {repeated[0]!r} twice. Name each topic once.")
+    return names
+
+
+def parse_lite_topics(text: str) -> tuple[str, ...]:
+    """Parses names of lite topics separated by commas."""
+    names = parse_names(text)
+    if not all(map(is_lite_name, names)):
+        raise ValueError("Expected names separated by commas, each 1 to 64 of the characters a-z A-Z 0-9 _ -.")
+    if repeated := find_repeated(names):
+        raise ValueError(f"It names {repeated[0]!r} twice. Name each lite topic once.")
     return names
 
 

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 
 from pyspark_rmqpull.options.declaration import option
 from pyspark_rmqpull.options.json_parsers import parse_assign
-from pyspark_rmqpull.options.parsers import duration_ms, one_of, parse_names, parse_topic_pattern, parse_topics
+from pyspark_rmqpull.options.parsers import (
+    duration_ms,
+    one_of,
+    parse_lite_topics,
+    parse_names,
+    parse_topic_pattern,
+    parse_topics,
+    resource_name,
+)
 from pyspark_rmqpull.planning.topics import TopicSelection
+from rmqpull_client.light_queues import name_lite_topic
 from rmqpull_client.model import SQL92, TAG, MessageFilter, MessageQueue
 
 BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW = "unpacked", "rawIfDamaged", "raw"
@@ -37,6 +46,19 @@ class SelectionOptions:
         parse_assign,
         unit="JSON",
         doc='Reads only these queues, by topic and broker name: `{"orders":{"broker-a":[0,1]}}`.',
+    )
+    lite_topics: tuple[str, ...] | None = option(
+        parse_lite_topics,
+        unit="names",
+        doc="With `nameServers`: reads these lite topics of the topic of type LITE that `topic` names, separated by "
+        "commas, and not that topic itself. Rows and offsets name such a lite topic `%LMQ%$TOPIC$LITE_TOPIC`, and "
+        "`topic` takes that name, too.",
+    )
+    parent_topic: str | None = option(
+        resource_name(127),
+        unit="name",
+        doc="With `nameServers`: the topic whose brokers have the light message queues that `topic` names as "
+        "`%LMQ%NAME`. These have no route of their own. Lite topics do not need it.",
     )
     wait_for_topic: int = option(
         duration_ms(0, 3_600_000),
@@ -77,7 +99,10 @@ class SelectionOptions:
     @property
     def selection(self) -> TopicSelection:
         """The topics and queues to read."""
-        return TopicSelection(self.topic or (), self.topic_pattern, self.assign or frozenset())
+        names = self.topic or ()
+        if self.lite_topics is not None:
+            names = tuple(name_lite_topic(parent, lite) for parent in names for lite in self.lite_topics)
+        return TopicSelection(names, self.topic_pattern, self.assign or frozenset())
 
     @property
     def message_filter(self) -> MessageFilter:

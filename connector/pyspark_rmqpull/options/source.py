@@ -38,8 +38,8 @@ class SourceOptions(
 
     @property
     def connection(self) -> Connection:
-        """How to reach the broker, and under which client id."""
-        return replace(super().connection, client_id=self.client_id)
+        """How to reach the broker, under which client id, and where light message queues are."""
+        return replace(super().connection, client_id=self.client_id, parent_topic=self.parent_topic or "")
 
     @property
     def has_byte_limits(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark_rmqpull.errors import RequestRefused, TopicMissing
+from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 from rmqpull_client.transports.port import BrokerClient
 
@@ -62,6 +63,11 @@ def find_topics(
     _refuse_unreadable(client, topics, selection, known)
     known_topics = {queue.topic for queue in known}
     if missing := [name for name in selection.required_names if name not in topics and name not in known_topics]:
+        if light := list(filter(is_light, missing)):
+            raise TopicMissing(
+                f"The parent topic of light message queue {', '.join(light)} does not exist at {client.endpoints}. "
+                "Create it, or correct option parentTopic or the name of the lite topic."
+            )
         raise TopicMissing(
             f"Topic {', '.join(missing)} does not exist at {client.endpoints}. "
             f"Create it, or name another in option {'assign' if selection.queues else 'topic'}."

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from rmqpull_client.connection import Connection, parse_broker_addresses, wrap_name
+from rmqpull_client.connection import Connection, parse_broker_addresses
+from rmqpull_client.errors import OptionError
+from rmqpull_client.light_queues import find_route_topic
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.away import ANSWERED, make_key
 from rmqpull_proto.remoting.frames import WireError
@@ -36,7 +38,7 @@ def list_reached(connection: Connection, topics: Iterable[str]) -> Reached:
 
         cluster = get_remoting_channel(connection).cluster
         is_proxied = cluster.is_proxied
-        known = {name: cluster.get_known(name) for name in (wrap_name(connection.namespace, each) for each in topics)}
+        known = {name: cluster.get_known(name) for name in (find_route_topic(connection, each) for each in topics)}
         routes = {name: found.route for name, found in known.items() if found is not None}
         addresses += parse_broker_addresses(connection.broker_addresses).values() if connection.broker_addresses else ()
         for route in routes.values():
@@ -53,7 +55,7 @@ def write_routes(connection: Connection, topics: Iterable[str]) -> dict[str, byt
     from rmqpull_client.transports.remoting.network.channel import get_remoting_channel
 
     cluster = get_remoting_channel(connection).cluster
-    listed = {name: cluster.get_listed(name) for name in (wrap_name(connection.namespace, each) for each in topics)}
+    listed = {name: cluster.get_listed(name) for name in (find_route_topic(connection, each) for each in topics)}
     return {name: route.encode() for name, route in listed.items() if route is not None}
 
 
@@ -77,7 +79,8 @@ def expect_queues(connection: Connection, queues: Iterable[MessageQueue]) -> Non
 
         cluster = get_remoting_channel(connection).cluster
         for queue in queues:
-            cluster.expect(wrap_name(connection.namespace, queue.topic), queue.broker_name, queue.queue_id + 1)
+            with suppress(OptionError):  # a light message queue that is no longer read, nor its parent topic named
+                cluster.expect(find_route_topic(connection, queue.topic), queue.broker_name, queue.queue_id + 1)
 
 
 def take_over_reached(connection: Connection, reached: Reached) -> None:

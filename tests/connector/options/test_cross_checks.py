@@ -9,6 +9,11 @@ import pytest
 
 from pyspark_rmqpull.options import cross_checks as rules
 from pyspark_rmqpull.options.declaration import Mode
+from pyspark_rmqpull.options.light_queue_checks import (
+    refuse_light_queues_elsewhere,
+    refuse_stray_light_queues,
+    refuse_writes_to_light_queues,
+)
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.options.source import SourceOptions
 from rmqpull_client.errors import OptionError
@@ -19,6 +24,8 @@ LISTS = '[{"orders":{"a":[0,1]}},{"orders":{"a":[2]}}]'
 SECRET = "s3cr3t-of-the-tests"
 
 Rule = Callable[..., Any]
+LIGHT: set[Rule] = {refuse_light_queues_elsewhere, refuse_stray_light_queues, refuse_writes_to_light_queues}
+"""The rules of another module, with tests of its name."""
 Given = dict[str, str]
 
 
@@ -279,10 +286,10 @@ def test_what_no_cluster_can_do_is_refused_from_the_options_alone(
 
 
 def test_every_rule_has_its_row() -> None:
-    by_mode = {rules.refuse_other_mode}
+    elsewhere: set[Rule] = {rules.refuse_other_mode, *LIGHT}
     of_clusters = {rule for rule, *_ in OF_CLUSTERS}
-    assert set(rules.SOURCE_CHECKS) - by_mode - of_clusters == {rule for rule, *_ in SOURCE}
-    assert set(rules.SINK_CHECKS) - of_clusters == {rule for rule, *_ in SINK}
+    assert set(rules.SOURCE_CHECKS) - elsewhere - of_clusters == {rule for rule, *_ in SOURCE}
+    assert set(rules.SINK_CHECKS) - elsewhere - of_clusters == {rule for rule, *_ in SINK}
 
 
 @pytest.mark.parametrize("side", [SourceOptions, SinkOptions])

@@ -17,6 +17,7 @@ from pyspark_rmqpull.options.parsers import (
     parse_addresses_of_brokers,
     parse_boolean,
     parse_consumers,
+    parse_lite_topics,
     parse_names,
     parse_topic_pattern,
     parse_topics,
@@ -41,6 +42,8 @@ parse_endpoints = addresses("127.0.0.1:8081")
         (resource_name(3), "%a|", "%a|"),
         (parse_names, "body, tags", ("body", "tags")),
         (parse_topics, " orders ,sales", ("orders", "sales")),
+        (parse_topics, "orders,%LMQ%of-7:x,%LMQ%$chats$alice", ("orders", "%LMQ%of-7:x", "%LMQ%$chats$alice")),
+        (parse_lite_topics, "alice, b_0-B", ("alice", "b_0-B")),
         (parse_consumers, "c2, c1,c10", ("c1", "c10", "c2")),
         (parse_consumers, "192.168.0.2@1,192.168.0.10@1", ("192.168.0.10@1", "192.168.0.2@1")),
         (parse_endpoints, "127.0.0.1:8081", "127.0.0.1:8081"),
@@ -99,6 +102,12 @@ CONSUMERS = "Expected 1 to 10000 names in ASCII without spaces, separated by com
         *[(resource_name(3), bad, "Expected 1 to 3 of the characters ") for bad in ("", "a b", "abcd", "a\n")],
         *[(parse_topics, bad, "Expected names separated by commas, ") for bad in ("", "a,,b", "a;b", "x" * 128)],
         (parse_topics, "a, b,a", "It names 'a' twice."),
+        *[
+            (parse_topics, bad, "Expected light message queues such as %LMQ%orders-of-7 ")
+            for bad in ("%LMQ%", "%LMQ%a/b", "%LMQ%a b", "%LMQ%$a", "%LMQ%$a$", "%LMQ%$a$b$c")
+        ],
+        *[(parse_lite_topics, bad, "Expected names separated by commas, each 1 to 64 ") for bad in ("", "a$b", "a,,b")],
+        (parse_lite_topics, "a,b,a", "It names 'a' twice."),
         *[(parse_consumers, bad, CONSUMERS) for bad in ("", "a,,b", "a b", "ä")],
         (parse_consumers, "a,b,a", "It names a twice."),
         (parse_topic_pattern, "(", "It is not a regular expression of Python ("),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+from rmqpull_client.errors import OptionError
+from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import EVERYTHING, Bounds, MessageQueue, TopicBounds
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
-from rmqpull_client.transports.remoting.network.exchange import Exchange
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange
 from rmqpull_client.transports.remoting.reading.pulls import make_pull
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -43,11 +45,13 @@ class BoundsQuery:
     def __init__(self, channel: RemotingChannel) -> None:
         self._channel = channel
         self._known: dict[MessageQueue, Bounds] = {}
+        self._with_light_queues: set[str] = set()
 
     def query(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
         """Returns the bounds of the readable queues of each topic. Topics that do not exist are left out."""
         routes = self._channel.routes.get_routes(topics)
         queues = {topic: route.list_readable(topic) for topic, route in routes.items()}
+        self._refuse_without_light_queues([queue for topic in queues if is_light(topic) for queue in queues[topic]])
         bounds = self.query_queues([queue for found in queues.values() for queue in found])
         return {
             topic: TopicBounds(
@@ -55,6 +59,29 @@ class BoundsQuery:
             )
             for topic, found in queues.items()
         }
+
+    def _refuse_without_light_queues(self, queues: Sequence[MessageQueue]) -> None:
+        """Raises OptionError if a broker keeps no light message queues: it would tell that each of them is empty.
+
+        A broker is asked once. One that does not let everybody ask, or a proxy, may keep them.
+        """
+        by_broker = {queue.broker_name: queue for queue in queues if queue.broker_name not in self._with_light_queues}
+        requests = [
+            (
+                Target.of(queue, may_use_slave=True),
+                RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, {"topic": queue.topic}),
+            )
+            for queue in by_broker.values()
+        ]
+        for queue, response in zip(
+            by_broker.values(), self._channel.call_all(requests, accepted=ANY_CODE) if requests else (), strict=True
+        ):
+            if response.code == ResponseCode.TOPIC_NOT_EXIST:
+                raise OptionError(
+                    f"Broker {queue.broker_name} keeps no light message queues, such as {queue.topic}. Its owner sets "
+                    "enableLmq=true and enableMultiDispatch=true in its configuration."
+                )
+            self._with_light_queues.add(queue.broker_name)
 
     def query_queues(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, Bounds]:
         """Returns the bounds of queues."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from rmqpull_client.connection import Connection, wrap_name
 from rmqpull_client.errors import BrokerUnavailable
+from rmqpull_client.light_queues import find_route_topic
 from rmqpull_client.transports.remoting.network.cluster import (
     NAME_SERVER,
     BrokerNotListed,
@@ -114,7 +115,7 @@ class RemotingChannel:
         if target == NAME_SERVER:
             return self.cluster.list_name_servers()
         self.routes.refresh([target.topic], deadline_s)
-        name = self._wrap(target.topic)
+        name = find_route_topic(self.connection, target.topic)
         if self.cluster.get_known(name) is None:
             raise NotLocatedYet(self.routes.make_no_topic_error(target.topic))
         try:
@@ -141,7 +142,7 @@ class RemotingChannel:
         if place.is_name_server:
             self.cluster.leave_name_server(place.address)
         else:
-            self.cluster.suspect(self._wrap(target.topic))
+            self.cluster.suspect(find_route_topic(self.connection, target.topic))
         if lost.cause in (Cause.HANDSHAKE, Cause.CLOSED_IN_HANDSHAKE):
             self._pool.forget_files()
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rmqpull_client.connection import MASTER_ID, Connection, parse_addresses, parse_broker_addresses
 from rmqpull_client.errors import OptionError
+from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import MessageQueue
 from rmqpull_proto.remoting.routes import BrokerData, QueueData, TopicRoute
 
@@ -112,7 +113,7 @@ class KnownRoute:
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self.route.queue_datas
             if data.perm & READ
-            for queue_id in range(data.read_queue_nums)
+            for queue_id in _list_queue_ids(topic, data.read_queue_nums)
         ]
 
     def list_unreadable(self, topic: str) -> list[MessageQueue]:
@@ -121,7 +122,7 @@ class KnownRoute:
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self.route.queue_datas
             if not data.perm & READ
-            for queue_id in range(data.read_queue_nums)
+            for queue_id in _list_queue_ids(topic, data.read_queue_nums)
         ]
 
     def list_writable(self, topic: str) -> list[MessageQueue]:
@@ -333,6 +334,14 @@ class ClusterView:
         given = self._given.get((broker_name, broker_id))
         # A given address may be that of the proxy, which drops responses if nobody takes care. A broker is only slower.
         return Place(given or registered, broker_name, broker_id, given is not None, bool(self.is_proxied))
+
+
+def _list_queue_ids(topic: str, queue_count: int) -> range:
+    """Returns the queues of a topic on a broker, by the route of the topic or of its parent topic.
+
+    A light message queue has one queue on each broker of its parent topic.
+    """
+    return range(min(queue_count, 1) if is_light(topic) else queue_count)
 
 
 def is_system_topic(name: str, clusters_and_brokers: Collection[str] = ()) -> bool:

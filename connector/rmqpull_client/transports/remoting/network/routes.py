@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from rmqpull_client.connection import wrap_name
 from rmqpull_client.errors import (
     BrokerBusy,
     BrokerUnavailable,
@@ -17,6 +16,7 @@ from rmqpull_client.errors import (
     RmqpullError,
     TopicNotFound,
 )
+from rmqpull_client.light_queues import find_route_topic, is_light
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, KnownRoute, Target
 from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
@@ -57,7 +57,7 @@ class Routes:
         routes = self.get_routes([topic])
         if topic in routes:
             return routes[topic]
-        if self._find_away([self._wrap(topic)]) is not None:
+        if self._find_away([self._find_name(topic)]) is not None:
             raise BrokerUnavailable(
                 f"No broker is registered at the name server at {self._endpoints}, so nobody knows topic {topic}. "
                 "Check that the brokers are running, and that their namesrvAddr names this name server."
@@ -76,7 +76,7 @@ class Routes:
         self._listings.check_given()
         found: dict[str, KnownRoute] = {}
         for topic in topics:
-            known = self._cluster.get_complete(self._wrap(topic))
+            known = self._cluster.get_complete(self._find_name(topic))
             if known is not None:
                 if known.route.is_static:
                     raise OptionError(
@@ -92,7 +92,7 @@ class Routes:
         Expected brokers that stay away are forgotten after the time limit, with a warning. Nobody waits again for
         brokers that were waited for in vain, until a route names them.
         """
-        names = [self._wrap(topic) for topic in topics]
+        names = [self._find_name(topic) for topic in topics]
         away: set[str] = set()
         for _ in make_looks(
             self._servers.connection, lambda: self._describe_missing(names, away), self._clock, self._sleep
@@ -169,7 +169,7 @@ class Routes:
 
     def has_broker(self, topic: str, broker_name: str) -> bool:
         """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""
-        name = self._wrap(topic)
+        name = self._find_name(topic)
         self._ask_routes([name], None)
         known = self._cluster.get_known(name)
         return known is not None and bool(known.get_addresses(broker_name))
@@ -180,7 +180,9 @@ class Routes:
         If no name server responds, known routes are used for another interval.
         """
         now_s = self._clock()
-        names = [name for name in dict.fromkeys(map(self._wrap, topics)) if not self._cluster.is_fresh(name, now_s)]
+        names = [
+            name for name in dict.fromkeys(map(self._find_name, topics)) if not self._cluster.is_fresh(name, now_s)
+        ]
         if known := [name for name in names if self._cluster.get_known(name) is not None]:
             limit_s = min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000)
             try:
@@ -273,14 +275,17 @@ class Routes:
             calls = [
                 exchange.start(
                     Target(topic, broker_name, may_use_slave=True),
-                    RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}),
+                    RemotingCommand(
+                        RequestCode.GET_TOPIC_STATS_INFO,
+                        {"topic": self._find_name(topic) if is_light(topic) else topic},
+                    ),
                     accepted=_FOUND_OR_NOT,
                     deadline_s=time.monotonic()
                     + min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000),
                     is_tried_once=True,
                 )
                 for topic in topics
-                for broker_name in self._cluster.list_absent(self._wrap(topic))
+                for broker_name in self._cluster.list_absent(self._find_name(topic))
             ]
             for call in calls:
                 try:
@@ -289,15 +294,20 @@ class Routes:
                     continue
                 is_told_by_master = call.place is not None and not call.place.is_slave
                 if response.code == ResponseCode.TOPIC_NOT_EXIST and is_told_by_master:
-                    self._cluster.drop_broker(self._wrap(call.target.topic), call.target.broker_name)
+                    self._cluster.drop_broker(self._find_name(call.target.topic), call.target.broker_name)
 
     def make_no_topic_error(self, topic: str) -> TopicNotFound:
         """Returns the exception for a topic without a route."""
+        named = f"{self._find_name(topic)}, by which {topic} is found" if is_light(topic) else topic
         return TopicNotFound(
             ResponseCode.TOPIC_NOT_EXIST.name,
-            f"The name server at {self._endpoints} has no route for topic {topic}. Check the name, and create the "
+            f"The name server at {self._endpoints} has no route for topic {named}. Check the name, and create the "
             "topic if it is missing, for example with `mqadmin updateTopic`.",
         )
 
-    def _wrap(self, name: str) -> str:
-        return wrap_name(self._servers.connection.namespace, name)
+    def _find_asked(self, topic: str) -> str:
+        """Returns the topic to ask brokers for: they say of any light message queue that it exists."""
+        return self._find_name(topic) if is_light(topic) else topic
+
+    def _find_name(self, topic: str) -> str:
+        return find_route_topic(self._servers.connection, topic)

@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
+from rmqpull_client.light_queues import name_light
 from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.looking import COLUMNS, LookLimit, make_witnesses
 from rmqpull_client.transports.port import log_reset
@@ -18,6 +19,7 @@ from rmqpull_client.transports.remoting.reading.pulls import PullResponse, Step,
 from rmqpull_client.witness import Witness
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.messages.light_offsets import set_light_offsets
 from rmqpull_proto.remoting.messages.stored_columns import decode_columns
 from rmqpull_proto.remoting.messages.stored_messages import locate_records
 
@@ -102,6 +104,7 @@ def _decode(
     ends = np.cumsum([len(body) for body in bodies.values()], dtype=np.int64)
     starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
     table = locate_records(b"".join(bodies.values()), starts, ends)
+    table = set_light_offsets(table, [name_light(queue.topic) for queue in queues])
     wanted = np.array([asked[queue] for queue in queues], np.int64)
     table = table.select(table.queue_offsets == wanted[table.body_indexes])
     first = np.unique(table.body_indexes, return_index=True)[1]

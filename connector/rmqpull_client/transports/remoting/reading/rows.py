@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rmqpull_client.light_queues import name_light
 from rmqpull_client.loss import Loss, make_range_loss
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.message_filters import columns_to_pull, keep_matching_tags
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.reading.segments import Piece
+from rmqpull_proto.remoting.messages.light_offsets import set_light_offsets
 from rmqpull_proto.remoting.messages.stored_columns import decode_columns
 from rmqpull_proto.remoting.messages.stored_messages import DamagedRecord, RecordTable, locate_records
 
@@ -105,7 +107,8 @@ def _locate(bodies: Sequence[Piece]) -> RecordTable:
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     starts = np.zeros(len(parts), np.int64)
     starts[1:] = ends[:-1]
-    return locate_records(b"".join(parts), starts, ends)
+    table = locate_records(b"".join(parts), starts, ends)
+    return set_light_offsets(table, [name_light(piece.queue.topic) for piece in bodies])
 
 
 def _select_inside(table: RecordTable, bounds: _Bounds) -> RecordTable:

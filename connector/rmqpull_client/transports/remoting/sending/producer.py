@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from rmqpull_client.connection import wrap_name
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError, RowsRefused
+from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.away import WAITS, TimeLimit
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
@@ -109,6 +110,10 @@ class RemotingProducer:
 
         Raises TopicNotFound, RequestRefused, and BrokerUnavailable if no master comes back within the time limit.
         """
+        if is_light(topic):
+            raise RequestRefused(
+                "ILLEGAL_TOPIC", f"Topic {topic} is a light message queue. No message is sent to one: name a topic."
+            )
         connection = self._channel.connection
         limit = TimeLimit.of(connection, self._clock())
         while True:

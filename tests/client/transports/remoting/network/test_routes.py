@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from rmqpull_client.errors import BrokerFailed, BrokerUnavailable, OptionError, TopicNotFound
+from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -331,3 +332,21 @@ def test_a_name_server_without_brokers_does_not_make_a_topic_unknown(connect: Op
     restarted = Restarted(connect, routes)
     with pytest.raises(BrokerUnavailable, match=r"No broker is registered at .* so nobody knows topic orders"):
         restarted.channel.routes.get_route("orders")
+
+
+def test_a_light_message_queue_is_found_by_the_route_of_its_parent_topic(
+    connect: Open, name_server: ScriptedServer, routes: RouteScript, now_s: list[float]
+) -> None:
+    """It has queue 0 on each broker. A broker says of any such queue that it exists, so it is asked for the parent."""
+    channel = connect(parent_topic="orders")
+    light, lite = "%LMQ%of-7", "%LMQ%$orders$alice"
+    found = channel.routes.get_routes([light, lite])
+    for topic in (light, lite):
+        assert found[topic].list_readable(topic) == [MessageQueue(topic, "broker-a", 0)]
+        assert channel.call(Target(topic, "broker-a"), ASK).fields["offset"] == "7"
+    asked = {one.fields["topic"] for one in name_server.requests if one.code == RequestCode.GET_ROUTEINFO_BY_TOPIC}
+    assert asked == {"orders"}
+    with pytest.raises(TopicNotFound, match=r"no route for topic chats, by which %LMQ%\$chats\$alice is found"):
+        channel.routes.get_route("%LMQ%$chats$alice")
+    with pytest.raises(OptionError, match="option parentTopic"):
+        connect().routes.get_route(light)

@@ -1,0 +1,67 @@
+"""The names of light message queues and of lite topics, and whose route leads to them (rules 3.18). Pure."""
+
+from __future__ import annotations
+
+import re
+
+from rmqpull_client.connection import Connection, wrap_name
+from rmqpull_client.errors import OptionError
+
+LIGHT_PREFIX = "%LMQ%"
+"""How the names of light message queues begin."""
+_LITE_PREFIX = "%LMQ%$"
+_LIGHT = re.compile(r"%LMQ%[!-+\--.0-~]{1,240}")  # a folder has this name; commas separate such names in a property
+_LITE = re.compile(r"%LMQ%\$([%|a-zA-Z0-9_-]{1,127})\$([a-zA-Z0-9_-]{1,64})")
+_LITE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def is_light(topic: str) -> bool:
+    """Whether a topic is a light message queue. Those of lite topics are, too."""
+    return topic.startswith(LIGHT_PREFIX)
+
+
+def name_light(topic: str) -> str | None:
+    """Returns the topic if it is a light message queue, and else None."""
+    return topic if is_light(topic) else None
+
+
+def is_legal(topic: str) -> bool:
+    """Whether a light message queue may have this name."""
+    return (_LITE if topic.startswith(_LITE_PREFIX) else _LIGHT).fullmatch(topic) is not None
+
+
+def is_lite_name(text: str) -> bool:
+    """Whether a lite topic may have this name within its parent topic."""
+    return _LITE_NAME.fullmatch(text) is not None
+
+
+def name_lite_topic(parent_topic: str, lite_topic: str) -> str:
+    """Returns the light message queue with the messages of a lite topic."""
+    return f"{_LITE_PREFIX}{parent_topic}${lite_topic}"
+
+
+def find_parent(topic: str) -> str | None:
+    """Returns the parent topic that the name of a lite topic's queue tells, or None: that of others does not."""
+    match = _LITE.fullmatch(topic)
+    return match[1] if match else None
+
+
+def find_route_topic(connection: Connection, topic: str) -> str:
+    """Returns by whose route the brokers of a topic are found, by its name on the broker.
+
+    That is the topic itself, or the parent topic of a light message queue, which has no route of its own. Raises
+    OptionError if nobody has named the parent topic, and for a connection with a namespace.
+    """
+    if not is_light(topic):
+        return wrap_name(connection.namespace, topic)
+    if connection.namespace:
+        raise OptionError(
+            f"Topic {topic} is a light message queue, which no namespace has: RocketMQ would put "
+            f"{connection.namespace}% before its name, and it would be none any more. Remove option namespace."
+        )
+    if parent := find_parent(topic) or connection.parent_topic:
+        return parent
+    raise OptionError(
+        f"Topic {topic} is a light message queue, which has no route of its own. Name the topic that its messages are "
+        "sent to with option parentTopic."
+    )
