@@ -13,6 +13,7 @@ from types import TracebackType
 from processes.children import LOOPBACK
 
 _PART_BYTES = 1 << 16
+_ENDED_WITHIN_S = 10.0
 
 
 class Forwarder:
@@ -41,7 +42,7 @@ class Forwarder:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # it ends the thread that accepts
         self._listener.close()
-        self._accepting.join()
+        self._accepting.join(_ENDED_WITHIN_S)
         with self._lock:
             for one in self._open:
                 with suppress(OSError):
@@ -70,7 +71,7 @@ class Forwarder:
             back = threading.Thread(target=_pass_on, args=(server, client), daemon=True)
             back.start()
             _pass_on(client, server)
-            back.join()
+            back.join(_ENDED_WITHIN_S)
             with self._lock:
                 self._open -= {client, server}
 

@@ -67,6 +67,7 @@ def test_a_topic_is_copied_through_a_proxy_with_the_rights_that_the_example_name
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Runs once: the example is for a proxy."""
     if apache_release.name in WITHOUT_PROXY:
         pytest.skip(WITHOUT_PROXY[apache_release.name])
     user = Account(
