@@ -111,7 +111,7 @@ def test_a_committed_transactional_message(extensions: str) -> None:
         call(broker.endpoints, "EndTransaction", end)
         [(properties, system_properties)] = maps(broker.endpoints, 1, extensions)
     assert properties == {"colour": "red"}
-    reserved = {"PGROUP": "orders", "TRAN_MSG": "true", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    reserved = {"PGROUP": "orders", "TRAN_MSG": "true"}
     told = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "77", "__transactionId__": entry.transaction_id}
     assert system_properties == told | (reserved if extensions == "columns" else {})
 
