@@ -1,4 +1,4 @@
-"""Apache's push consumer 5.3.3 that pops, as the broker was told: members share messages, not queues."""
+"""Apache's push consumer 5.5.0 that pops, as the broker was told: members share messages, not queues."""
 
 from __future__ import annotations
 

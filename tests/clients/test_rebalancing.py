@@ -44,7 +44,7 @@ def test_queues_are_shared_again_when_members_come_and_go(place: Place) -> None:
 
 
 def test_members_of_two_releases_share_the_queues(place: Place) -> None:
-    """Rebalance: members of 4.9.8 and of 5.3.3 in one group share its queues, and consume each message once."""
+    """Rebalance: members of 4.9.8 and of 5.5.0 in one group share its queues, and consume each message once."""
     topic = place.create_topic(queues=4)
     members = [place.start("push", topic=topic), place.start("push", process=place.find_other_jvm(), topic=topic)]
     wait_for_shares(topic, members, ["01", "23"])
