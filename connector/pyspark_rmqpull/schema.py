@@ -40,8 +40,15 @@ ROW_SCHEMA = StructType(
 )
 """The default row."""
 
-SELECTABLE = StructType([*ROW_SCHEMA.fields, StructField("systemProperties", MapType(StringType(), StringType()))])
-"""All columns that a user can select. A second map costs a tenth of the speed or more, so it is not in the default."""
+SELECTABLE = StructType(
+    [
+        *ROW_SCHEMA.fields,
+        StructField("systemProperties", MapType(StringType(), StringType())),
+        StructField("priority", IntegerType()),
+    ]
+)
+"""All columns that a user can select. A second map costs a tenth of the speed or more, so it is not in the default, nor
+is the priority, which is read from it."""
 
 
 def make_row_schema(columns: Sequence[str] | None) -> StructType:

@@ -111,7 +111,7 @@ def test_columns_by_name_are_a_selection_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
-        (("value",), r"names 'value'. Available columns: topic, .*, deliveryTimestamp, systemProperties\."),
+        (("value",), r"names 'value'. Available columns: topic, .*, deliveryTimestamp, systemProperties, priority\."),
         (("body", "body"), "names body twice"),
         (("",), "names ''"),
     ],

@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
@@ -17,15 +19,20 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from rmqpull_proto import columns as wire
+from rmqpull_proto.remoting.properties import PRIORITY
 
 DECOMPRESSED_BYTES_MAX = 256 << 20
 """The largest decompressed body: without a limit a few small bodies could fill any memory."""
 
 _OF_QUEUE: dict[str, pa.DataType] = {"topic": pa.string(), "brokerName": pa.string(), "queueId": pa.int32()}
 """Columns that are constant within a queue, so they are not pulled."""
+_FROM_PROPERTIES = {"priority": "systemProperties"}
+"""Columns that are made from another one, which is pulled instead. So every server has them."""
 _FOR_DECOMPRESSION = ("bodyEncoding", "queueOffset")
 _IDENTITY = wire.BODY_ENCODINGS["IDENTITY"]
 _FRAMES = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
+_PRIORITY = r"^\+?[0-9]{1,10}$"
+_INT_MAX = (1 << 31) - 1
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 _logger = logging.getLogger(__name__)
@@ -39,13 +46,14 @@ class RowColumns:
 
     def __init__(self, schema: StructType, bodies: str = BODIES_UNPACKED) -> None:
         self._decompressor = BodyDecompressor(bodies)
-        types = {field.name: field.type for field in wire.PULLABLE_SCHEMA} | _OF_QUEUE
+        types = {field.name: field.type for field in wire.PULLABLE_SCHEMA} | _OF_QUEUE | {"priority": wire.PRIORITY}
         self._schema = pa.schema([(name, types[name]) for name in schema.fieldNames()])
 
     @property
     def columns_to_pull(self) -> list[str]:
         """The columns that the broker has to send; at least one, because its length is the number of rows."""
-        names = [name for name in self._schema.names if name not in _OF_QUEUE]
+        chosen = (_FROM_PROPERTIES.get(name, name) for name in self._schema.names if name not in _OF_QUEUE)
+        names = list(dict.fromkeys(chosen))
         if "body" in names:
             names += [name for name in self._decompressor.needed_columns if name not in names]
         return names or ["queueOffset"]
@@ -65,6 +73,8 @@ class RowColumns:
             pieces = [
                 self._decompressor.decompress_bodies(entry.queue, batch) for entry in rows for batch in entry.batches
             ]
+        elif field.name == "priority":
+            pieces = [_read_priorities(batch.column("systemProperties")) for entry in rows for batch in entry.batches]
         else:
             pieces = [batch.column(field.name) for entry in rows for batch in entry.batches]
         return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
@@ -90,6 +100,17 @@ def _repeat_queue_value(field: pa.Field, entry: QueueRows) -> pa.Array:
     topic, broker_name, queue_id = entry.queue
     value: Any = {"topic": topic, "brokerName": broker_name, "queueId": queue_id}[field.name]
     return pa.repeat(pa.scalar(value, field.type), sum(batch.num_rows for batch in entry.batches))
+
+
+def _read_priorities(properties: pa.MapArray) -> pa.Array:
+    """Returns the priority of each message; null where it has none, or one that is no number from 0 (rules 3.19)."""
+    names, texts, rows = wire.list_entries(properties)
+    is_priority = pc.and_(pc.equal(names, PRIORITY), pc.match_substring_regex(texts, _PRIORITY))
+    numbers = texts.filter(is_priority).cast(pa.int64())
+    is_small = pc.less_equal(numbers, _INT_MAX)
+    found: npt.NDArray[np.int64] = np.full(len(properties), -1, np.int64)
+    found[rows.filter(is_priority).filter(is_small).to_numpy()] = numbers.filter(is_small).to_numpy()
+    return pa.array(found, mask=found < 0).cast(wire.PRIORITY)
 
 
 class BodyDecompressor:

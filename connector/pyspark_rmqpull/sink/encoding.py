@@ -18,6 +18,7 @@ from pyspark_rmqpull.sink.uncarried_properties import DroppedProperties, find_ro
 from rmqpull_client.transports.property_rules import PropertyRules
 from rmqpull_proto import columns as wire
 
+_TYPES = {field.name: field.type for field in wire.PUBLISH_SCHEMA} | {"priority": wire.PRIORITY}
 _ZLIB_LEVEL = 5  # RocketMQ's
 _CODECS: Mapping[str, Callable[[bytes], bytes]] = {
     "ZLIB": lambda body: zlib.compress(body, _ZLIB_LEVEL),
@@ -85,11 +86,11 @@ class RowEncoder:
 
     def _make_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = {"body": batch.column("body").cast(pa.binary())}
-        names = ["tags", "properties", "messageGroup", "deliveryTimestamp"]
+        names = ["tags", "properties", "messageGroup", "deliveryTimestamp", "priority"]
         names += ["brokerName", "queueId"] if self._options.queue_selector == EXPLICIT else []
         for name in names:
             if name in batch.schema.names:
-                arrays[name] = batch.column(name).cast(wire.PUBLISH_SCHEMA.field(name).type)
+                arrays[name] = batch.column(name).cast(_TYPES[name])
         if "keys" in batch.schema.names:
             arrays["keys"] = _make_keys(batch.column("keys"))
         if "properties" in arrays:
@@ -106,6 +107,8 @@ class RowEncoder:
         yield pc.equal(lengths, 0), lambda _: "its body is empty"
         yield pc.greater(lengths, limit), lambda _: f"its body has more than maxMessageSize={limit} bytes"
         yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), lambda _: "its topic is null"
+        if "priority" in rows.schema.names:
+            yield pc.fill_null(pc.less(rows.column("priority"), 0), False), lambda _: "its priority is below 0"
         if "keys" in rows.schema.names and rows.column("keys").flatten().null_count:
             yield _match(rows.column("keys"), lambda keys: None in keys), lambda _: "one of its keys is null"
         if "properties" in rows.schema.names and self._options.invalid_properties != DROP:

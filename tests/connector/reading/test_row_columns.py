@@ -39,6 +39,8 @@ SELECTIONS = [
     selection("body", "queueOffset", "topic"),
     selection("queueId", "keys", "properties", "brokerName", "bornTimestamp"),
     selection("systemProperties", "properties", "body"),
+    selection("priority", "body"),
+    selection("priority", "systemProperties"),
     StructType([StructField("body", ROW_SCHEMA["body"].dataType, metadata={"comment": "the payload"})]),
 ]
 
@@ -113,3 +115,17 @@ def test_bytes_end_a_batch_too() -> None:
     piece = pa.record_batch({"queueOffset": number, "body": body, "bodyEncoding": pa.array([1], pa.int32())})
     batches = RowColumns(selection("body")).make_batches([QueueRows(A0, [piece, piece])])
     assert [batch.num_rows for batch in batches] == [1, 1]
+
+
+def test_the_priority_is_read_from_rocketmqs_property() -> None:
+    """As ``Message.getPriority`` of 5.5.0; null where that is -1."""
+    given = [("0", 0), ("7", 7), ("2147483647", 2**31 - 1), ("2147483648", None), ("-1", None), ("", None), ("x", None)]
+    maps = [[("CLUSTER", "c"), ("_SYS_MSG_PRIORITY_", text)] for text, _ in given]
+    column = pa.array([[], *maps, [("CLUSTER", "5")], None], wire.PROPERTIES)
+    columns = RowColumns(selection("priority"))
+    assert columns.columns_to_pull == ["systemProperties"]
+    for rows in (slice(0, 10), slice(2, 5), slice(8, 10)):
+        pulled = pa.record_batch({"systemProperties": column[rows]})
+        (batch,) = columns.make_batches([QueueRows(A0, [pulled])])
+        wanted = [None, *(value for _, value in given), None, None]
+        assert batch.column("priority").to_pylist() == wanted[rows]

@@ -43,7 +43,7 @@ def batch(count: int | None = None, **columns: Any) -> pa.RecordBatch:
 def only(parted: PartedRows) -> pa.RecordBatch:
     (part,) = parted.by_topic()
     for field in part.rows.schema:
-        assert field.type == wire.PUBLISH_SCHEMA.field(field.name).type
+        assert field.type == (wire.PRIORITY if field.name == "priority" else wire.PUBLISH_SCHEMA.field(field.name).type)
     return part.rows
 
 
@@ -166,6 +166,7 @@ def test_compression_can_be_turned_off() -> None:
         ({"keys": [["k"], ["k", None]]}, "one of its keys is null"),
         ({"properties": pa.array([[("a", "1")], [("a", None)]], MAP)}, "one of its properties is null"),
         ({"messageGroup": not_utf8("g")}, "its column messageGroup is not UTF-8"),
+        ({"priority": pa.array([0, -1], pa.int32())}, "its priority is below 0"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

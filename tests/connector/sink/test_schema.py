@@ -22,7 +22,7 @@ from rmqpull_client.errors import OptionError
 
 TAKEN = (
     "body BINARY or STRING, topic STRING, tags STRING, keys STRING or ARRAY<STRING>, properties MAP<STRING,STRING>, "
-    "messageGroup STRING, deliveryTimestamp TIMESTAMP, brokerName STRING, queueId INT"
+    "messageGroup STRING, deliveryTimestamp TIMESTAMP, priority INT, brokerName STRING, queueId INT"
 )
 
 
@@ -87,6 +87,14 @@ def test_other_columns_are_refused_with_advice(columns: str, sentence: str) -> N
     with pytest.raises(OptionError) as refused:
         check(columns)
     assert str(refused.value) == sentence
+
+
+def test_priorities_need_a_cluster() -> None:
+    with pytest.raises(OptionError, match="Column priority needs nameServers"):
+        check("topic STRING, body STRING, priority INT")
+    fields = [StructField("body", StringType()), StructField("priority", IntegerType())]
+    options = SinkOptions.from_options({"nameServers": "a:1", "topic": "orders"})
+    check_sink_schema(StructType(fields), options)
 
 
 def test_queue_selector_explicit_needs_both_queue_columns() -> None:

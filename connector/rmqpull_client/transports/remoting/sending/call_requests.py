@@ -46,7 +46,7 @@ class Topics(Protocol):
         """Returns the writable queues of a topic, sorted; at least one."""
 
     def query_message_types(self, topic: str) -> frozenset[str]:
-        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY."""
 
     def is_compacted(self, topic: str) -> bool:
         """Whether it keeps the newest message of each key."""
@@ -128,7 +128,8 @@ def make_requests(
         for row, reason in plan.reasons.items():
             call.reasons.setdefault(start + row, reason)
     delays = _join_delays(planned)
-    properties = outgoing.make_property_texts(rows, ids.take(rows.num_rows, now_ms), delays)
+    alone = {**delays, **outgoing.make_priorities(rows, delays)}
+    properties = outgoing.make_property_texts(rows, ids.take(rows.num_rows, now_ms), alone)
     body_bytes, property_bytes = (_measure(column) for column in (rows.column("body"), properties))
     for row in np.flatnonzero(property_bytes > PROPERTIES_BYTES_MAX).tolist():
         reason = f"its properties have {property_bytes[row]} bytes, and RocketMQ stores at most {PROPERTIES_BYTES_MAX}"
@@ -136,7 +137,7 @@ def make_requests(
     kinds = RowKinds(
         np.concatenate([plan.indexes for plan in planned]),
         outgoing.get_sys_flags(rows),
-        _find_single(parts, property_bytes, delays),
+        _find_single(parts, property_bytes, alone),
         MESSAGE_BYTES + body_bytes + property_bytes,
     )
     in_order, cut = _cut(call, parts, planned, kinds)
@@ -200,10 +201,13 @@ def _join_delays(planned: Sequence[_TopicPlan]) -> dict[str, pa.Array]:
     }
 
 
-def _find_single(parts: TopicParts, property_bytes: Numbers, delays: Mapping[str, pa.Array]) -> npt.NDArray[np.bool_]:
-    """Finds the messages that cannot be in a batch (rules 4.10)."""
+def _find_single(parts: TopicParts, property_bytes: Numbers, alone: Mapping[str, pa.Array]) -> npt.NDArray[np.bool_]:
+    """Finds the messages that cannot be in a batch (rules 4.10): also those with one of the properties ``alone``.
+
+    A broker chooses the queue by the priority of a single message, and looks at none in a batch.
+    """
     single: npt.NDArray[np.bool_] = property_bytes > BATCH_PROPERTY_BYTES_MAX
-    for column in delays.values():
+    for column in alone.values():
         single |= column.is_valid().to_numpy(zero_copy_only=False)
     for topic, start, count in _place(parts):
         if topic.startswith(_RETRY_PREFIX):

@@ -68,9 +68,11 @@ def make_property_texts(rows: pa.RecordBatch, ids: pa.Array, delays: Mapping[str
     Args:
         rows: Columns of ``rmqpull_client.PUBLISH_SCHEMA``.
         ids: The ids of messages that bring none.
-        delays: Columns of texts by the name of the property: ``DELAY`` or ``TIMER_DELIVER_MS``; null for no delay.
+        delays: Columns of texts by the name of the property: ``DELAY`` or ``TIMER_DELIVER_MS``; null for no delay. And
+            those of :func:`make_priorities`.
     """
-    names_of_columns = [name for name in rows.schema.names if name not in ("deliveryTimestamp", "msgId")]
+    others = ("deliveryTimestamp", "priority", "msgId")
+    names_of_columns = [name for name in rows.schema.names if name not in others]
     if "msgId" in rows.schema.names:
         given = rows.column("msgId")
         ids = pc.if_else(pc.fill_null(pc.equal(pc.binary_length(given), 0), True), ids, given)
@@ -98,6 +100,19 @@ def make_delays(times: pa.Array, now_ms: int, has_timer: bool) -> tuple[dict[str
     return {names.DELAY: _as_texts(levels, is_late & ~too_late)}, dict.fromkeys(
         np.flatnonzero(too_late).tolist(), reason
     )
+
+
+def make_priorities(rows: pa.RecordBatch, delays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """Returns the property with the priority, null for none. A broker takes it from delayed rows and from groups."""
+    if "priority" not in rows.schema.names or rows.column("priority").null_count == rows.num_rows:
+        return {}
+    is_other = pa.repeat(False, rows.num_rows)
+    for column in delays.values():
+        is_other = pc.or_(is_other, column.is_valid())
+    if "messageGroup" in rows.schema.names:
+        is_other = pc.or_(is_other, pc.greater(pc.fill_null(pc.binary_length(rows.column("messageGroup")), 0), 0))
+    texts = rows.column("priority").cast(pa.string())
+    return {names.PRIORITY: pc.replace_with_mask(texts, is_other, pa.scalar(None, pa.string()))}
 
 
 def _as_texts(numbers: npt.NDArray[Any], is_given: npt.NDArray[np.bool_]) -> pa.Array:

@@ -28,7 +28,9 @@ def find_other_types(rows: pa.RecordBatch, types: frozenset[str]) -> dict[int, s
     """Returns the message types of rows that a topic with a single type does not take, by row (rules 5.11, row 15)."""
     if len(types) != 1:
         return {}
-    names, kinds = rows.schema.names, pa.repeat("NORMAL", rows.num_rows)
+    names, kinds = rows.schema.names, pa.repeat("NORMAL", rows.num_rows)  # the later kinds win (rules 3.19)
+    if "priority" in names:
+        kinds = pc.if_else(rows.column("priority").is_valid(), "PRIORITY", kinds)
     if "messageGroup" in names:
         kinds = pc.if_else(pc.invert(_is_empty(rows.column("messageGroup"))), "FIFO", kinds)
     if "deliveryTimestamp" in names:

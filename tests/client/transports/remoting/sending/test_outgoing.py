@@ -11,6 +11,7 @@ from rmqpull_client.transports.remoting.sending.outgoing import (
     MessageIds,
     get_sys_flags,
     make_delays,
+    make_priorities,
     make_property_texts,
 )
 from rmqpull_proto.columns import PUBLISH_SCHEMA
@@ -106,3 +107,17 @@ def test_ids_have_the_form_of_apaches_clients_and_do_not_repeat() -> None:
     assert (last.loader_hash, last.month_ms, last.counter) == (first.loader_hash, first.month_ms + 1, 70_007 - 65_536)
     later = parse_uniq_key(ids.take(1, NOW_MS + 1_000)[0].as_py())
     assert (later.month_ms, later.counter) == (first.month_ms + 1_000, 0)
+
+
+def test_priorities_are_sent_unless_a_broker_would_take_them_away() -> None:
+    """It does from delayed messages and from those of a group (SendMessageProcessor of 5.5.0)."""
+    rows = pa.record_batch(
+        {"priority": pa.array([0, None, 3, 3, 12], pa.int32()), "messageGroup": pa.array([None, "g", "g", "", None])}
+    )
+    delays = {"TIMER_DELIVER_MS": pa.array([None, None, None, None, "5"])}
+    (texts,) = make_priorities(rows, delays).values()
+    assert texts.to_pylist() == ["0", None, None, "3", None]
+    assert make_priorities(rows.select(["messageGroup"]), delays) == {}
+    assert make_priorities(rows.slice(1, 1), {}) == {}
+    (text,) = make_property_texts(rows.slice(0, 1), pa.array(["id"]), make_priorities(rows.slice(0, 1), {})).to_pylist()
+    assert decode_properties(text) == {"UNIQ_KEY": "id", "_SYS_MSG_PRIORITY_": "0"}

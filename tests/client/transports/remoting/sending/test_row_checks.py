@@ -81,6 +81,26 @@ def test_each_row_has_the_reason_of_the_first_rule_that_it_breaks() -> None:
 @pytest.mark.parametrize(
     ("types", "others"),
     [
+        ({"NORMAL"}, {1: "PRIORITY", 2: "FIFO", 3: "DELAY"}),
+        ({"FIFO"}, {0: "NORMAL", 1: "PRIORITY", 3: "DELAY"}),
+        ({"NORMAL", "PRIORITY"}, {}),
+    ],
+)
+def test_a_priority_is_the_type_of_a_row_without_group_and_time(types: set[str], others: dict[int, str]) -> None:
+    """As ``TopicMessageType.parseFromMessageProperty`` of 5.5.0."""
+    rows = pa.record_batch(
+        {
+            "priority": pa.array([None, 0, 3, 3], pa.int32()),
+            "messageGroup": pa.array([None, None, "g", None]),
+            "deliveryTimestamp": pa.array([None, None, None, 1], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    assert find_other_types(rows, frozenset(types)) == others
+
+
+@pytest.mark.parametrize(
+    ("types", "others"),
+    [
         ({"NORMAL"}, {1: "FIFO", 3: "DELAY", 4: "DELAY"}),
         ({"FIFO"}, {0: "NORMAL", 2: "NORMAL", 3: "DELAY", 4: "DELAY"}),
         ({"DELAY"}, {0: "NORMAL", 1: "FIFO", 2: "NORMAL"}),

@@ -1,0 +1,68 @@
+"""Rows with priorities are written to a real RocketMQ and read from it.
+
+Runs once: only RocketMQ has topics of type PRIORITY, from 5.4 on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from processes.apache.java_clients import JavaConsumer, JavaProducer
+from processes.apache.releases import RELEASE_4, RELEASE_5_5, Release
+from tests.harness.apache import run_apache
+from tests.harness.waiting import wait_until
+
+
+def test_priorities_are_written_and_read(spark: SparkSession, apache_release: Release, tmp_path: Path) -> None:
+    """A broker puts a message of priority 2 into queue 2, and one above the last queue into that."""
+    if apache_release is RELEASE_4:
+        pytest.skip("4.x has no priorities")
+    with run_apache(RELEASE_5_5, tmp_path) as start:
+        cluster = start(properties={"enableMixedMessageType": "true"})
+        administration = cluster.administration
+        administration.create_topic("by-priority", 4, attributes={"message.type": "PRIORITY"})
+        administration.create_topic("mixed", 4, attributes={"message.type": "MIXED"})
+        administration.create_topic("normal", 4, attributes={"message.type": "NORMAL"})
+
+        def write(topic: str, rows: str) -> None:
+            frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(body, priority, messageGroup, deliveryTimestamp)")
+            frame.write.format("rmqpull").options(nameServers=cluster.addresses, topic=topic).mode("append").save()
+
+        def read(topic: str, count: int) -> dict[str, tuple[int | None, int]]:
+            wait_until(
+                lambda: sum(administration.query_bounds(topic, queue)[1] for queue in range(4)) >= count,
+                f"{count} messages in {topic}",
+            )
+            source = spark.read.format("rmqpull").options(nameServers=cluster.addresses, topic=topic)
+            rows = source.option("columns", "priority,body,queueId").load().collect()
+            return {bytes(row["body"]).decode(): (row["priority"], row["queueId"]) for row in rows}
+
+        none = "CAST(NULL AS STRING), CAST(NULL AS TIMESTAMP)"
+        numbers = (0, 1, 2, 3, 4, 2_147_483_647)
+        write("by-priority", ", ".join(f"('{number}', {number}, {none})" for number in numbers))
+        with JavaProducer(RELEASE_5_5, cluster.addresses, tmp_path / "producer") as java:
+            java.send("by-priority", b"java", properties={"_SYS_MSG_PRIORITY_": "2"})
+        found = read("by-priority", 7)
+        assert found == {str(number): (number, min(number, 3)) for number in numbers} | {"java": (2, 2)}
+        with JavaConsumer(RELEASE_5_5, cluster.addresses, tmp_path / "java", "by-priority", "java") as consumer:
+            messages = consumer.read(7)
+        assert {one["properties"]["_SYS_MSG_PRIORITY_"] for one in messages} == {*map(str, numbers)}
+
+        write("mixed", f"('none', NULL, {none}), ('group', 3, 'g', CAST(NULL AS TIMESTAMP)), ('top', 3, {none}), "
+              "('late', 3, CAST(NULL AS STRING), current_timestamp() + INTERVAL 1 SECOND)")  # fmt: skip
+        mixed = read("mixed", 4)
+        assert {body: priority for body, (priority, _) in mixed.items()} == {
+            "none": None,
+            "group": None,
+            "top": 3,
+            "late": None,
+        }
+        assert mixed["top"] == (3, 3)
+        with pytest.raises(PySparkException, match="takes only messages of type NORMAL, and this is one of type PRIO"):
+            write("normal", f"('top', 3, {none})")
+        with pytest.raises(PySparkException, match="its priority is below 0"):
+            write("mixed", f"('below', -1, {none})")
