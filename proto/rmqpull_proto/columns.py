@@ -17,8 +17,9 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 KEYS = pa.list_(pa.field("element", pa.string()))
 PROPERTIES = pa.map_(pa.string(), pa.string())
 
-# The priority of a message, a column of rows that is on no wire.
+# The priority of a message, a column of rows that is on no wire, and the property in `systemProperties` that has it.
 PRIORITY = pa.int32()
+PRIORITY_PROPERTY = "_SYS_MSG_PRIORITY_"
 
 # The compression of a body. 1 and 2 are of apache.rocketmq.v2.Encoding; GZIP is a gzip or a zlib stream, which its
 # first bytes show. Numbers of 256 and more are RocketMQ's system flag: bit 0 is set, and bits 8 to 10 are the type.

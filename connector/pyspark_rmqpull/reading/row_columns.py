@@ -7,8 +7,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
@@ -19,7 +17,6 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from rmqpull_proto import columns as wire
-from rmqpull_proto.remoting.properties import PRIORITY
 
 DECOMPRESSED_BYTES_MAX = 256 << 20
 """The largest decompressed body: without a limit a few small bodies could fill any memory."""
@@ -104,13 +101,12 @@ def _repeat_queue_value(field: pa.Field, entry: QueueRows) -> pa.Array:
 
 def _read_priorities(properties: pa.MapArray) -> pa.Array:
     """Returns the priority of each message; null where it has none, or one that is no number from 0 (rules 3.19)."""
-    names, texts, rows = wire.list_entries(properties)
-    is_priority = pc.and_(pc.equal(names, PRIORITY), pc.match_substring_regex(texts, _PRIORITY))
-    numbers = texts.filter(is_priority).cast(pa.int64())
-    is_small = pc.less_equal(numbers, _INT_MAX)
-    found: npt.NDArray[np.int64] = np.full(len(properties), -1, np.int64)
-    found[rows.filter(is_priority).filter(is_small).to_numpy()] = numbers.filter(is_small).to_numpy()
-    return pa.array(found, mask=found < 0).cast(wire.PRIORITY)
+    texts = pc.map_lookup(properties, wire.PRIORITY_PROPERTY, "last")
+    is_other = pc.invert(pc.fill_null(pc.match_substring_regex(texts, _PRIORITY), False))
+    # Until Arrow 21 at least, if_else with a null returns other texts for a slice.
+    numbers = pc.utf8_ltrim(pc.replace_with_mask(texts, is_other, pa.scalar(None, pa.string())), "+").cast(pa.int64())
+    is_large = pc.fill_null(pc.greater(numbers, _INT_MAX), False)
+    return pc.replace_with_mask(numbers, is_large, pa.scalar(None, pa.int64())).cast(wire.PRIORITY)
 
 
 class BodyDecompressor:
