@@ -22,7 +22,6 @@ from typing import Any
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster, make_cluster
 from processes.apache.proxy import Proxy
-from processes.apache.servers import Broker
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
 from rmqpull_broker.testing import RunningBroker, Topics
 from rmqpull_client.connection import unwrap_name, wrap_name
@@ -303,7 +302,11 @@ class ApacheServer:
     # ---- kills and pauses
 
     def hold_pulls(self) -> HeldPulls:
-        return _Paused([self.cluster.find_broker(name) for name in self._brokers])
+        if self.proxy is not None:
+            # It sends heartbeats to its brokers: what waits at a broker may be one of them.
+            return _Paused({int(self.proxy.remoting_address.rsplit(":", 1)[1]): self.proxy.pid})
+        brokers = [self.cluster.find_broker(name) for name in self._brokers]
+        return _Paused({broker.port: broker.pid for broker in brokers})
 
     def kill(self) -> None:
         for name in self._brokers:
@@ -366,19 +369,20 @@ class _Half:
 
 
 class _Paused:
-    """Brokers whose processes stand still. The kernel keeps what clients send."""
+    """Servers, by their ports, whose processes stand still. The kernel keeps what clients send."""
 
-    def __init__(self, brokers: Sequence[Broker]) -> None:
-        self._brokers = brokers
-        for broker in brokers:
-            os.kill(broker.pid, signal.SIGSTOP)
+    def __init__(self, pids: Mapping[int, int]) -> None:
+        self._pids = pids
+        for pid in pids.values():
+            os.kill(pid, signal.SIGSTOP)
 
     def are_waiting(self) -> bool:
-        ports = {f"{broker.port:04X}" for broker in self._brokers}
+        ports = {f"{port:04X}" for port in self._pids}
         rows = [line.split() for file in _SOCKETS if file.exists() for line in file.read_text().splitlines()[1:]]
-        # The second column is the local address, the fifth the bytes in the queues to send and to receive.
-        return any(row[1].rsplit(":", 1)[1] in ports and int(row[4].split(":")[1], 16) for row in rows)
+        # The second column is the local address, the fifth the bytes in the queues to send and to receive. The end of a
+        # connection counts as one byte.
+        return any(row[1].rsplit(":", 1)[1] in ports and int(row[4].split(":")[1], 16) > 1 for row in rows)
 
     def release(self) -> None:
-        for broker in self._brokers:
-            os.kill(broker.pid, signal.SIGCONT)
+        for pid in self._pids.values():
+            os.kill(pid, signal.SIGCONT)

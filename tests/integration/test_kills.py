@@ -43,13 +43,16 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     stream = queries.stream(served, consumerGroup="g")
     held: list[HeldPulls] = []
     run = queries.start(stream, lambda _: held.append(server.hold_pulls()), available_now=True)
-    run.wait_until(lambda: bool(held) and held[0].are_waiting(), "pulled")
-    for pid in pick_workers(list_descendants(os.getpid())):
-        os.kill(pid, signal.SIGKILL)
-    with pytest.raises(StreamingQueryException):  # local[2] gives a task one attempt
-        run.query.awaitTermination(WAIT_SECONDS_MAX)
-    assert run.batches == {}
-    held[0].release()
+    try:
+        run.wait_until(lambda: bool(held) and held[0].are_waiting(), "pulled")
+        for pid in pick_workers(list_descendants(os.getpid())):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(StreamingQueryException):  # local[2] gives a task one attempt
+            run.query.awaitTermination(WAIT_SECONDS_MAX)
+        assert run.batches == {}
+    finally:  # other tests need the server
+        for one in held:
+            one.release()
 
     again = queries.run(stream)
     assert [len(batch) for batch in again.batches.values()] == [30]
