@@ -26,7 +26,7 @@ class Forwarder:
     def __init__(self, addresses: Sequence[str]) -> None:
         self.led: Counter[str] = Counter()
         self._turns = itertools.cycle(addresses)
-        self._open: set[socket.socket] = set()
+        self._open: dict[socket.socket, str] = {}
         self._lock = threading.Lock()
         self._listener = socket.create_server((LOOPBACK, 0))
         self._accepting = threading.Thread(target=self._accept, daemon=True)
@@ -36,6 +36,11 @@ class Forwarder:
     def address(self) -> str:
         """``host:port`` of the forwarder."""
         return f"{LOOPBACK}:{self._listener.getsockname()[1]}"
+
+    def count_open(self, address: str) -> int:
+        """Returns how many connections to a server are open."""
+        with self._lock:
+            return Counter(self._open.values())[address] // 2  # the client's, and the one to the server
 
     def close(self) -> None:
         """Refuses connections, and closes those that are open."""
@@ -67,13 +72,13 @@ class Forwarder:
             except OSError:
                 return
             with self._lock:
-                self._open |= {client, server}
+                self._open |= {client: address, server: address}
             back = threading.Thread(target=_pass_on, args=(server, client), daemon=True)
             back.start()
             _pass_on(client, server)
             back.join(_ENDED_WITHIN_S)
             with self._lock:
-                self._open -= {client, server}
+                del self._open[client], self._open[server]
 
     def __enter__(self) -> Forwarder:
         return self
