@@ -179,7 +179,7 @@ bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it
 	@"$(PYTHON)" -m bench.hostile $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
-soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache"; with another PySpark: VERSION=4.1)
+soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache"; through its proxies: ARGS="--server proxy"; with another PySpark: VERSION=4.1)
 	@$(RUN_SPARK) -m soak --what source --docs $(ARGS)
 	@$(RUN_SPARK) -m soak --what sink --docs $(ARGS)
 

@@ -1,5 +1,6 @@
 """Apache RocketMQ as the server of a round: two name servers, and one or two masters, or a SYNC_MASTER and its slave.
 
+The query may reach masters through proxies. Producers and checks go to the brokers all the same.
 The brokers have Apache's defaults, with ASYNC_FLUSH: what they have acknowledged survives their SIGKILL in the cache of
 the operating system.
 """
@@ -26,6 +27,7 @@ from soak.judge import Queue
 from soak.ledger import digest_of
 from soak.output import Row
 from soak.plan import APACHE_4, Kind, Setting, Step
+from soak.proxies import Proxies
 from soak.servers import COPIED_QUEUES, GROUP, Copied, Repair, Work, copy_topics
 
 NAME_SERVERS = 2
@@ -60,10 +62,11 @@ class ApacheServer:
             self._cluster = make_cluster(folder / "apache", masters=setting.brokers, **options)
         self._masters = [broker for broker in self._cluster.brokers if broker.role is not Role.SLAVE]
         self._queues: dict[str, int] = {}
+        self._proxies: Proxies | None = None
 
     @property
     def options(self) -> Mapping[str, str]:
-        return {"nameServers": self._cluster.addresses}
+        return {"nameServers": self._cluster.addresses} if self._proxies is None else self._proxies.options
 
     @property
     def works(self) -> Sequence[Work]:
@@ -73,6 +76,8 @@ class ApacheServer:
         self._cluster.start()
         for server in (*self._cluster.name_servers, *self._cluster.brokers):
             self._children.adopt(server)
+        if self._setting.is_proxied:
+            self._proxies = Proxies(self._cluster, self._children)
         for topic, queues in self._setting.topics:
             self.add_topic(topic, queues)
         for topic in copy_topics(self._setting):
@@ -88,6 +93,8 @@ class ApacheServer:
             return lambda: os.kill(pid, signal.SIGCONT)
         if step.kind is Kind.KILL_MASTER_AND_QUERY:
             self._wait_until_copied()  # the query goes on from what it has seen of the master
+        if step.kind is Kind.KILL_PROXY:
+            self._wait_until_registered()  # it starts only with name servers that know brokers
         server = self._choose(step)
         server.kill()
         return lambda: self._children.start_broker(server)
@@ -97,10 +104,15 @@ class ApacheServer:
             return self._cluster.name_servers[step.server % NAME_SERVERS]
         if step.kind is Kind.KILL_SLAVE:
             return self._cluster.find_broker(self._masters[0].name, 1)
+        if step.kind is Kind.KILL_PROXY:
+            assert self._proxies is not None
+            return self._proxies[step.server]
         return self._masters[step.server % len(self._masters)]
 
     def heal(self) -> None:
         self._wait_until_registered()
+        if self._proxies is not None:
+            self._proxies.wait_until_told(self._queues)
 
     def add_queues(self, topic: str, count: int) -> None:
         self._put_topic(topic, min(self._queues[topic] + count, QUEUES_MAX))
@@ -198,6 +210,8 @@ class ApacheServer:
 
     def close(self) -> None:
         self._sender.close()
+        if self._proxies is not None:
+            self._proxies.close()
         self._cluster.close()
 
 

@@ -13,9 +13,9 @@ SOURCE, SINK = "source", "sink"
 """What is tested: a query from topics into files, or one from topics into other topics."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 RMQPULL_BROKER = "rmqpull-broker"
-APACHE, APACHE_4 = "apache", "apache-4.9"
-"""Apache RocketMQ, the newest release that is known here and 4.9."""
-SERVERS = (RMQPULL_BROKER, APACHE, APACHE_4)
+APACHE, APACHE_4, PROXY = "apache", "apache-4.9", "proxy"
+"""Apache RocketMQ: the newest release that is known here, 4.9, and the newest one behind two proxies at one address."""
+SERVERS = (RMQPULL_BROKER, APACHE, APACHE_4, PROXY)
 
 
 class Kind(enum.Enum):
@@ -31,6 +31,7 @@ class Kind(enum.Enum):
     KILL_MASTER_AND_QUERY = "query and master killed, the query starts with the slave"
     KILL_SLAVE = "slave killed"
     KILL_NAME_SERVER = "name server killed"
+    KILL_PROXY = "proxy killed, another one serves"
     STALL_BROKER = "broker stopped for a while (SIGSTOP)"
     FAULT = "calls made to fail, wait or break"
     ADD_QUEUES = "queues added"
@@ -39,7 +40,8 @@ class Kind(enum.Enum):
 
 _EVERYWHERE = (Kind.KILL_QUERY, Kind.KILL_BROKER, Kind.KILL_WORKER, Kind.KILL_SOURCE)
 _ON_CLUSTER = (Kind.KILL_EXECUTOR, Kind.KILL_CLUSTER_WORKER)
-ONLY_APACHE = (Kind.KILL_MASTER, Kind.KILL_MASTER_AND_QUERY, Kind.KILL_SLAVE, Kind.KILL_NAME_SERVER)
+_ON_REPLICAS = (Kind.KILL_MASTER, Kind.KILL_MASTER_AND_QUERY, Kind.KILL_SLAVE, Kind.KILL_NAME_SERVER)
+ONLY_APACHE = (*_ON_REPLICAS, Kind.KILL_PROXY)
 KILLS = (*_EVERYWHERE, *_ON_CLUSTER, *ONLY_APACHE)
 DECK = (*_EVERYWHERE, Kind.KILL_BROKER, Kind.KILL_WORKER)
 """Kills are drawn from shuffled decks. A query takes the longest to restart, so it is killed the least."""
@@ -49,10 +51,12 @@ APACHE_DECK = (*DECK, Kind.KILL_NAME_SERVER)
 """The deck of rounds with masters only."""
 REPLICATED_DECK = (
     *(Kind.KILL_QUERY, Kind.KILL_WORKER, Kind.KILL_SOURCE),
-    *ONLY_APACHE,
+    *_ON_REPLICAS,
     Kind.KILL_MASTER,
 )
 """The deck of rounds with a SYNC_MASTER and its slave."""
+PROXY_DECK = (*_EVERYWHERE, Kind.KILL_NAME_SERVER, *[Kind.KILL_PROXY] * 4)
+"""The deck of rounds with masters behind proxies."""
 
 
 class Moment(enum.Enum):
@@ -84,9 +88,9 @@ class Fault:
 class Step:
     """A step, which happens ``wait_s`` after the previous one.
 
-    ``lasts_s`` is how long a broker is away or stopped, or calls are held. ``max_offsets`` is the limit of the query
-    after its restart. ``topic`` is an index of a topic, modulo their number, and ``server`` one of a broker or of a
-    name server.
+    ``lasts_s`` is how long a server is away or stopped, or calls are held. ``max_offsets`` is the limit of the query
+    after its restart. ``topic`` is an index of a topic, modulo their number, and ``server`` one of a broker, of a name
+    server or of a proxy.
     """
 
     kind: Kind
@@ -147,6 +151,11 @@ class Setting:
         return self.server != RMQPULL_BROKER
 
     @property
+    def is_proxied(self) -> bool:
+        """Whether the query reaches Apache RocketMQ through proxies only."""
+        return self.server == PROXY
+
+    @property
     def has_columns(self) -> bool:
         """Whether the broker serves batches in columns, or only the standard protocol."""
         return "columns" in self.extensions
@@ -162,6 +171,7 @@ class Setting:
         topics = ", ".join(f"{name}:{queues}" for name, queues in self.topics)
         options = " ".join(f"{name}={value}" for name, value in self.options)
         server = f"{self.server} with two name servers" if self.is_apache else f"extensions {self.extensions}"
+        server += " and two proxies" * self.is_proxied
         return (
             f"{server}; brokers {','.join(self.brokers)}{' (SYNC_MASTER and slave)' if self.has_slave else ''}; "
             f"{'pattern over' if self.by_pattern else 'topics'} {topics}; "

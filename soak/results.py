@@ -11,7 +11,7 @@ from typing import Any
 from bench.results import machine
 from pyspark_rmqpull import __version__
 from soak.apache_server import choose_release
-from soak.plan import RMQPULL_BROKER, SINK, SOURCE
+from soak.plan import PROXY, RMQPULL_BROKER, SINK, SOURCE
 from soak.rounds import Result
 
 REPOSITORY = Path(__file__).parents[1]
@@ -82,7 +82,7 @@ class Summary(Result):
 
 def name_server(server: str) -> str:
     """Returns the name of a server of Apache, with its version."""
-    return f"Apache RocketMQ {choose_release(server).server}"
+    return f"Apache RocketMQ {choose_release(server).server}" + " behind two proxies" * (server == PROXY)
 
 
 def commit_of_code() -> str:

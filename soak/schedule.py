@@ -16,6 +16,8 @@ from soak.plan import (
     EXACTLY_ONCE,
     KILLS,
     ONLY_APACHE,
+    PROXY,
+    PROXY_DECK,
     REPLICATED_DECK,
     RMQPULL_BROKER,
     SINK,
@@ -54,6 +56,8 @@ def draw_round(seed: int, number: int, kills: int, what: str = SOURCE, server: s
 
 def deck_of(setting: Setting) -> tuple[Kind, ...]:
     """Returns the kills of a round, each as often as it is drawn."""
+    if setting.is_proxied:
+        return PROXY_DECK
     if setting.is_apache:
         return REPLICATED_DECK if setting.has_slave else APACHE_DECK
     return CLUSTER_DECK if setting.on_cluster else DECK
@@ -110,13 +114,17 @@ def _with_sink(setting: Setting, number: int, dice: random.Random) -> Setting:
 
 
 def _on_apache(setting: Setting, number: int, server: str, dice: random.Random) -> Setting:
-    """Moves a round to Apache's servers: masters, or in every second round a SYNC_MASTER and its slave."""
+    """Moves a round to Apache's servers: masters, or in every second round a SYNC_MASTER and its slave.
+
+    Proxies name no slave, and list no topics that match a pattern.
+    """
     polls_often = dice.random() < 0.5
-    has_slave = number % 2 == 1
+    has_slave = number % 2 == 1 and server != PROXY
     return replace(
         setting,
         server=server,
         extensions="",
+        by_pattern=setting.by_pattern and server != PROXY,
         has_slave=has_slave,
         brokers=("broker-a",) if has_slave else setting.brokers,
         delivery=None if setting.delivery is None else AT_LEAST_ONCE,
@@ -138,7 +146,7 @@ def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
             return Step(kind, wait_s, moment, max_offsets=dice.choice([None, 3_000, 10_000]))
         if kind in ONLY_APACHE or (kind is Kind.KILL_BROKER and setting.is_apache):
             lasts_s = round(dice.uniform(0, 15 if kind is Kind.KILL_MASTER else 3), 1)
-            has_several = kind in (Kind.KILL_BROKER, Kind.KILL_NAME_SERVER)
+            has_several = kind in (Kind.KILL_BROKER, Kind.KILL_NAME_SERVER, Kind.KILL_PROXY)
             return Step(kind, wait_s, moment, lasts_s=lasts_s, server=dice.randrange(2) if has_several else 0)
         if kind in (Kind.KILL_BROKER, Kind.KILL_CLUSTER_WORKER):
             return Step(kind, wait_s, moment, lasts_s=round(dice.uniform(0, 3), 1))

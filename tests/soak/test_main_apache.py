@@ -1,4 +1,4 @@
-"""Short soaks on a real Apache RocketMQ: a SYNC_MASTER and its slave, then masters and the sink."""
+"""Short soaks on a real Apache RocketMQ: a SYNC_MASTER and its slave, masters and the sink, masters behind proxies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from processes.apache.releases import RELEASE_4, Release
-from soak.plan import APACHE, APACHE_4, APACHE_DECK, REPLICATED_DECK
+from soak.plan import APACHE, APACHE_4, APACHE_DECK, PROXY, PROXY_DECK, REPLICATED_DECK, SINK, SOURCE
 from soak.rounds import SERVED_BY_SLAVE
 from tests.harness.soak_run import TIMEOUT_S, run_soak
 
@@ -32,3 +32,12 @@ def test_the_sink_writes_every_acknowledged_message_at_least_once(tmp_path: Path
     kills = ("--kills", str(len(APACHE_DECK)), "--kills-per-round", str(len(APACHE_DECK)))
     result = run_soak(tmp_path, "--server", server, "--what", "sink", "--seed", "20", *kills)
     assert result["kills"].keys() == {kind.value for kind in APACHE_DECK}
+
+
+@pytest.mark.parametrize("what", [SOURCE, SINK])
+def test_kills_of_proxies_lose_nothing_while_another_one_serves(tmp_path: Path, server: str, what: str) -> None:
+    if server == APACHE_4:
+        pytest.skip("4.x has no proxy")
+    kills = ("--kills", str(len(PROXY_DECK)), "--kills-per-round", str(len(PROXY_DECK)))
+    result = run_soak(tmp_path, "--server", PROXY, "--what", what, "--seed", "20", *kills)
+    assert result["kills"].keys() == {kind.value for kind in PROXY_DECK}
