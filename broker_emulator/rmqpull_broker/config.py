@@ -140,7 +140,8 @@ SETTINGS = (
         "topic",
         "NAME:QUEUES[:TYPE]",
         None,
-        "Topic to create if it does not exist; may be repeated. TYPE: NORMAL (default), FIFO, DELAY or TRANSACTION.",
+        "Topic to create if it does not exist; may be repeated. TYPE: NORMAL (default), FIFO, DELAY, TRANSACTION or "
+        "PRIORITY.",
         parse_topic,
         is_repeated=True,
     ),

@@ -84,7 +84,7 @@ class RocketMQEmulatorContainer(DockerContainer):
         self.waiting_for(ready.with_poll_interval(_POLL_INTERVAL_S))
 
     def with_topic(self, name: str, queues: int, topic_type: str = "NORMAL") -> Self:
-        """Adds a topic. Its type is NORMAL, FIFO, DELAY or TRANSACTION. Raises SettingError."""
+        """Adds a topic. Its type is NORMAL, FIFO, DELAY, TRANSACTION or PRIORITY. Raises SettingError."""
         topic = f"{name}:{queues}:{topic_type}"
         parse_topic(topic)
         return self.with_arguments("--topic", topic)

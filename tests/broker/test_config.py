@@ -73,6 +73,7 @@ def test_a_bad_address_is_refused_with_the_form_of_a_good_one(text: str) -> None
         ("a:1:NORMAL", TopicSpec("a", 1, TopicType.NORMAL)),
         ("a:1024:FIFO", TopicSpec("a", 1024, TopicType.FIFO)),
         ("a-b_c:2:DELAY", TopicSpec("a-b_c", 2, TopicType.DELAY)),
+        ("urgent:4:priority", TopicSpec("urgent", 4, TopicType.PRIORITY)),
         ("%RETRY%g:2:transaction", TopicSpec("%RETRY%g", 2, TopicType.TRANSACTION)),
     ],
 )
@@ -94,7 +95,7 @@ def test_a_topic_has_a_name_queues_and_a_type(text: str, topic: TopicSpec) -> No
         ("orders:1025", "topic 'orders' has 1025 queues: use 1 to 1024"),
         (
             "orders:1:LITE",
-            "topic 'orders' has the unknown type 'LITE': use one of NORMAL, FIFO, DELAY, TRANSACTION",
+            "topic 'orders' has the unknown type 'LITE': use one of NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY",
         ),
         ("orders:1:", "has the unknown type ''"),
         (":1", "topic '' has an illegal name: The specified topic is blank."),

@@ -15,7 +15,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from tests.harness.rpc_client import RpcClient
 
-TOPICS = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
+TOPICS = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY")
 LATER_S = 4_000_000_000
 NEWER: Any = 77
 """A number that no enumeration has yet."""
@@ -83,6 +83,18 @@ SENDS: dict[str, Any] = {
     "normal-to-fifo": make_send("t-fifo"),
     "lite": make_send(message_type=5),
     "priority": make_send(message_type=6),
+    "priority-to-normal": make_send(message_type=6, priority=1),
+    "priority-to-priority": make_send("t-priority", message_type=6, priority=1),
+    "high-priority": make_send("t-priority", message_type=6, priority=2_147_483_647),
+    "negative-priority": make_send("t-priority", message_type=6, priority=-1),
+    "no-priority": make_send("t-priority", message_type=6),
+    "priority-and-group": make_send("t-priority", message_type=6, priority=1, message_group="g"),
+    "group-and-priority": make_send("t-fifo", message_type=2, priority=1, message_group="g"),
+    "delay-and-priority": make_send("t-delay", message_type=3, priority=1, delivery_timestamp=make_due(1)),
+    "half-and-priority": make_send("t-transaction", message_type=4, priority=1),
+    "priority-as-property": make_send("t-priority", user={"_SYS_MSG_PRIORITY_": "1"}),
+    "lite-as-property": make_send(user={"__LITE_TOPIC": "a"}),
+    "origin-as-property": make_send(user={"ORIGIN_GROUP": "a"}),
     "newer-type": make_send(message_type=NEWER),
     "no-type": make_send(message_type=0),
     "newer-encoding": make_send(body_encoding=NEWER),
@@ -111,6 +123,7 @@ RECALLS: dict[str, Any] = {
 }
 ROUTES: dict[str, Any] = {
     "good": rpc.QueryRouteRequest(topic=resource("t-normal"), endpoints=ENDPOINTS),
+    "priority": rpc.QueryRouteRequest(topic=resource("t-priority"), endpoints=ENDPOINTS),
     **{
         f"topic-{kind}": rpc.QueryRouteRequest(topic=resource(name), endpoints=ENDPOINTS)
         for kind, name in NAMES.items()
@@ -155,6 +168,7 @@ DIFFERENT = {
     ("SendMessage", "property-with-control"): "the emulator names the property; the code is the same",
     ("SendMessage", "value-with-control"): "the emulator names the property; the code is the same",
     ("SendMessage", "newer-encoding"): "the proxy takes it for no encoding",
+    ("SendMessage", "negative-priority"): "the proxy adds where it failed in Java; the code is the same",
     ("SendMessage", "topic-unknown"): UNKNOWN,
     ("RecallMessage", "topic-unknown"): UNKNOWN,
     ("QueryRoute", "topic-unknown"): "the proxy's text is that of a name server",

@@ -12,7 +12,7 @@ import pytest
 from rmqpull_proto.remoting.codes import RequestCode
 from tests.differential.both import Both
 from tests.differential.send_steps import begin
-from tests.differential.steps import OWN, Step
+from tests.differential.steps import OWN, Step, encode_batch
 
 SHORT, LONG = "1000", "600000"
 PLACE = {"consumerGroup": f"{OWN}readers", "topic": f"{OWN}orders", "queueId": "0"}
@@ -166,3 +166,85 @@ NOW, BEFORE, NEVER = "0", "-1", str(2**63 - 1)
 def test_invisible_times_that_make_no_sense_are_taken(both: Both, invisible_ms: str) -> None:
     assert both.do(pop(invisible_ms)).code == 0
     assert both.do_until_found(pop(LONG)).code == 0
+
+
+# --- priorities (rules 3.19) ------------------------------------------------------------------------------------------
+
+URGENT = f"{OWN}urgent"
+
+
+def put_topic(name: str = URGENT, attributes: str = "+message.type=PRIORITY") -> Step:
+    fields = {
+        "topic": name,
+        "defaultTopic": "TBW102",
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+        "attributes": attributes,
+    }
+    return Step("put a topic", RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+
+
+def send(properties: str, topic: str = URGENT, batch: bool = False) -> Step:
+    fields = {
+        "producerGroup": "producers",
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": "1",
+        "sysFlag": "0",
+        "bornTimestamp": "1700000000000",
+        "flag": "0",
+        "properties": "" if batch else properties,
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "batch": str(batch).lower(),
+    }
+    body = encode_batch([(b"x", properties)]) if batch else b"x"
+    return Step("send", RequestCode.SEND_MESSAGE, fields, body)
+
+
+def by_priority(text: str) -> str:
+    return f"_SYS_MSG_PRIORITY_\1{text}\2"
+
+
+ODD_PRIORITIES = ("-1", "x", "+2", "2147483647", "2147483648", "007", " 1")
+
+
+@pytest.mark.parametrize("attributes", ["+message.type=PRIORITY", "+message.type=FIFO", ""])
+def test_a_priority_chooses_the_queue_of_a_single_message(both: Both, attributes: str) -> None:
+    """Whatever the type of the topic is. Other types of messages lose their priority, and batches keep all."""
+    both.do(put_topic(attributes=attributes))
+    for text in ("0", "2", "3", "4", *ODD_PRIORITIES):
+        both.do(send(by_priority(text)))
+    for others in ("__SHARDINGKEY\1g\2", "DELAY\x010\2", "TRAN_MSG\1false\2", "TAGS\1red\2"):
+        both.do(send(by_priority("3") + others))
+    assert both.do(send(by_priority("3"), batch=True)).fields["queueId"] == "1"
+    for queue_id in range(4):
+        assert both.do(pop(LONG, topic=URGENT, queueId=str(queue_id), maxMsgNums="32")).code == 0
+
+
+def test_pops_by_priority_begin_with_the_last_queue(both: Both) -> None:
+    """What comes again comes after the rest, also in pops that would look at it first for another topic."""
+    both.do(put_topic())
+    for text in ("0", "2", "9", "3", "1"):
+        both.do(send(by_priority(text)))
+    everywhere = {"topic": URGENT, **ALL_QUEUES}
+    for _ in range(2):
+        assert both.do(pop(SHORT, maxMsgNums="2", **everywhere)).code == 0
+    both.do_until_found(pop(LONG, **everywhere, maxMsgNums="1"))
+    for text in ("1", "3", "2") * 4:
+        both.do(send(by_priority(text)))
+    for _ in range(12):
+        assert both.do(pop(LONG, **everywhere, maxMsgNums="1")).code == 0
+
+
+def test_a_pop_of_another_topic_goes_down_from_a_random_queue(both: Both) -> None:
+    both.do(put_topic(attributes=""))
+    for text in "0123":
+        both.do(send(by_priority(text)))
+    answer = both.do(pop(LONG, topic=URGENT, **ALL_QUEUES, maxMsgNums="32"))
+    assert answer.fields["restNum"] == "0"

@@ -342,9 +342,9 @@ def test_reserved_names_of_properties(oracle: JavaOracle) -> None:
     if oracle.release.client.startswith("4."):
         assert reserved <= names.RESERVED
     elif oracle.release.client.startswith("5.5."):
-        assert reserved - names.RESERVED == {"ORIGIN_GROUP", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC"}
-    else:
         assert reserved == names.RESERVED
+    else:
+        assert names.RESERVED - reserved == {"ORIGIN_GROUP", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC"}
 
 
 @given(host=st.ip_addresses().map(str), port=st.integers(0, 65535), offset=st.integers(0, 2**63 - 1))

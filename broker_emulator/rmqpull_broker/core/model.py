@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rmqpull_proto.remoting.properties import DELAY, SHARDING_KEY, TIMER_DELAY_SEC
+from rmqpull_proto.remoting.properties import DELAY, PRIORITY, SHARDING_KEY, TIMER_DELAY_MS, TIMER_DELAY_SEC
+
+_DELAYS = frozenset((DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS))
 
 
 class TopicType(enum.Enum):
@@ -17,6 +19,7 @@ class TopicType(enum.Enum):
     FIFO = "FIFO"
     DELAY = "DELAY"
     TRANSACTION = "TRANSACTION"
+    PRIORITY = "PRIORITY"
     MIXED = "MIXED"
 
 
@@ -144,10 +147,11 @@ class Message:
         """The topic type that the message requires, by its properties (rules 5.11, check 15)."""
         if self.transactional:
             return TopicType.TRANSACTION
-        own = self.system_properties
-        if self.delivery_timestamp_ms is not None or DELAY in own or TIMER_DELAY_SEC in own:
+        if self.delivery_timestamp_ms is not None or not _DELAYS.isdisjoint(self.system_properties):
             return TopicType.DELAY
-        return TopicType.FIFO if self.sharding_key is not None else TopicType.NORMAL
+        if self.sharding_key is not None:
+            return TopicType.FIFO
+        return TopicType.PRIORITY if PRIORITY in self.system_properties else TopicType.NORMAL
 
     @property
     def sharding_key(self) -> str | None:

@@ -260,7 +260,7 @@ class Producer(Protocol):
         """What the server and the transport can do. A server is asked once."""
 
     def query_message_types(self, topic: str) -> frozenset[str]:
-        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY."""
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
         """Sends a batch in columns. The returned function waits until the broker has stored it.

@@ -90,9 +90,16 @@ def test_rocketmqs_names_are_not_among_the_users_properties(serve: ServeBroker) 
 @BOTH_OF_GRPC
 def test_rocketmqs_names_that_a_grpc_client_sets_are_not_among_the_users(serve: ServeBroker, extensions: str) -> None:
     endpoints = serve().endpoints
-    own = {"INNER_MULTI_DISPATCH": "a,b", "__LITE_TOPIC": "lite", "_SYS_MSG_PRIORITY_": "3", "TRACE_CONTEXT": "00-4b"}
+    own = {"INNER_MULTI_DISPATCH": "a,b", "TRACE_CONTEXT": "00-4b"}
     send(endpoints, {"colour": "red", **own}, v2.SystemProperties())
     assert maps(endpoints, 1, extensions) == [({"colour": "red"}, own)]
+
+
+@BOTH_OF_GRPC
+def test_a_priority_that_a_grpc_client_sets(extensions: str) -> None:
+    with running_broker({"orders": (4, TopicType.PRIORITY)}, extensions=extensions) as broker:
+        send(broker.endpoints, {"colour": "red"}, v2.SystemProperties(priority=0))
+        assert maps(broker.endpoints, 1, extensions) == [({"colour": "red"}, {"_SYS_MSG_PRIORITY_": "0"})]
 
 
 @BOTH_OF_GRPC

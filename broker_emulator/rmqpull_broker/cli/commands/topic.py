@@ -13,7 +13,7 @@ from rmqpull_broker.cli.output import Row, show, show_fields, show_json, show_ta
 from rmqpull_broker.server.wire.times import format_time
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED")
 _COLUMNS = ("topic", "type", "readQueues", "writeQueues", "perm", "messages")
 _QUEUE_COLUMNS = ("brokerName", "queueId", "access", "minOffset", "maxOffset", "messages", "newest")
 

@@ -15,7 +15,7 @@ from rmqpull_broker.core.model import TopicConfig, TopicType
 
 MESSAGE_TYPE = "message.type"
 _TYPES_OF_APACHE = "[UNSPECIFIED, MIXED, TRANSACTION, PRIORITY, FIFO, DELAY, LITE, NORMAL]"
-_NOT_EMULATED = ("LITE", "PRIORITY")
+_NOT_EMULATED = ("LITE",)
 
 
 def parse_changes(text: str) -> dict[str, str]:

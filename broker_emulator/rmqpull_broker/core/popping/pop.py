@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
+from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.popping.order import find_block_end_ms, make_ordered_batch
 from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, REVIVE_QUEUES, TopicKind
 from rmqpull_broker.core.popping.request import (
@@ -32,8 +32,8 @@ from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOr
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.core.state.popped import IN_FLIGHT_MAX, make_offsets
 
-_RETRY_FIRST_OF, _PERCENT = 5, 100
-"""One of five pops looks at the retries first, as with retrieveMessageFromPopRetryTopicProbability=20."""
+_RETRY_FIRST_PERCENT, _PERCENT = 20, 100
+"""One of five pops looks at the retries first, as with popFromRetryProbability=20."""
 _OUTSIDE = (PullStatus.OFFSET_TOO_SMALL, PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.OFFSET_FOUND_NULL)
 """After these an offset is corrected."""
 
@@ -87,22 +87,35 @@ def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
 def _list_queues(
     draft: Draft, request: PopRequest, topic: TopicConfig, drawn: int
 ) -> Iterator[tuple[TopicKind, MessageQueue]]:
-    """Yields the queues to look at, in order: a random one first, the retries before or after all others."""
-    retries = list(_list_retry_queues(draft, request))
-    if retries and drawn % _RETRY_FIRST_OF == 0:
+    """Yields the queues to look at, in order, the retries before or after all others.
+
+    By priority (rules 3.19) it begins with the last queue, and the retries come after; else with a random queue.
+    """
+    by_priority = topic.topic_type is TopicType.PRIORITY and not request.in_order
+    shift = 0 if by_priority else drawn
+    retries_first = not by_priority and drawn < _RETRY_FIRST_PERCENT
+    retries = [(TopicKind.RETRY, queue) for queue in _list_retry_queues(draft, request, shift)]
+    if retries_first:
         yield from retries
     count = topic.read_queue_nums
-    ids = range(drawn, drawn + count) if request.queue_id == ALL_QUEUES else [request.queue_id]
+    ids = _order_queues(topic, shift) if request.queue_id == ALL_QUEUES else [request.queue_id]
     for queue_id in ids:
         yield TopicKind.NORMAL, MessageQueue(topic.name, request.broker_name, queue_id % count if count else queue_id)
-    if retries and drawn % _RETRY_FIRST_OF:
+    if not retries_first:
         yield from retries
 
 
-def _list_retry_queues(draft: Draft, request: PopRequest) -> Iterator[tuple[TopicKind, MessageQueue]]:
+def _list_retry_queues(draft: Draft, request: PopRequest, shift: int) -> Iterator[MessageQueue]:
     retry = None if request.in_order else draft.find_topic(name_pop_retry_topic(request.group, request.topic))
-    for queue_id in range(0 if retry is None or retry.name == request.topic else retry.read_queue_nums):
-        yield TopicKind.RETRY, MessageQueue(retry.name if retry else "", request.broker_name, queue_id)
+    if retry is not None and retry.name != request.topic:
+        for queue_id in _order_queues(retry, shift):
+            yield MessageQueue(retry.name, request.broker_name, queue_id)
+
+
+def _order_queues(topic: TopicConfig, shift: int) -> list[int]:
+    """Returns the ids of the queues that consumers see, from the last one down, or from one that is shifted."""
+    count = topic.read_queue_nums
+    return [(count - 1 - place + shift) % count for place in range(count)]
 
 
 def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, result: PopResult) -> PopResult:

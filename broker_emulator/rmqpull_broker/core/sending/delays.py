@@ -121,14 +121,14 @@ def _read_delivery_ms(properties: BrokerProperties, message: Message, now_ms: in
         return message.delivery_timestamp_ms
     if not properties.timer_wheel_enable:
         raise timer_is_off()
-    number = _parse_java(own[name], 63)
+    number = parse_java(own[name], 63)
     if number is None:
         raise refusals.illegal_timer(_find_max_ms(properties))
     unit_ms = TIMER_UNITS_MS.get(name)
     return number if unit_ms is None else _wrap(now_ms + _wrap(number * unit_ms))
 
 
-def _parse_java(text: str, bits: int) -> int | None:
+def parse_java(text: str, bits: int) -> int | None:
     """Reads a number as Java does; None for another text, and for a number that does not fit."""
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else None
     return number if number is not None and -1 << bits <= number < 1 << bits else None
@@ -149,7 +149,7 @@ def _keep_level_alone(message: Message, level: int, levels_max: int) -> Message:
 def read_delay_level(properties: Mapping[str, str]) -> int:
     """Returns the level in the DELAY property; 0 for none. Raises RequestFailed for a text that is not a number."""
     text = properties.get(names.DELAY)
-    level = 0 if text is None else _parse_java(text, 31)
+    level = 0 if text is None else parse_java(text, 31)
     if level is None:
         raise RequestFailed(f"the delay level {str(text)[:40]!r} is no number")
     return level
@@ -242,7 +242,7 @@ def _parse_handle(handle: str) -> _Handle:
     try:
         version, topic, broker_name, time_ms, msg_id, *_ = base64.urlsafe_b64decode(handle.encode()).decode().split(" ")
         if version == "v1":
-            number = _parse_java(time_ms, 63)
+            number = parse_java(time_ms, 63)
             return _Handle(topic, broker_name, -1 if number is None else number, msg_id)
     except (ValueError, binascii.Error):
         pass

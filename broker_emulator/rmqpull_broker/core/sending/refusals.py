@@ -14,6 +14,7 @@ from rmqpull_broker.core.errors import (
     IllegalMessageKey,
     IllegalMessagePropertyKey,
     IllegalMessageTag,
+    InternalError,
     MessageBodyEmpty,
     MessageBodyTooLarge,
     MessageCorrupted,
@@ -108,6 +109,11 @@ def control_in_group() -> IllegalMessageGroup:
 def far_delivery() -> IllegalDeliveryTime:
     """A delivery time too far in the future."""
     return IllegalDeliveryTime(f"the max delay time of message is too large, max is {limits.DELAY_MS_MAX}")
+
+
+def negative_priority() -> InternalError:
+    """A priority below 0."""
+    return InternalError("The priority must be greater than or equal to 0")
 
 
 def long_recovery() -> BadRequest:

@@ -12,7 +12,7 @@ from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.core.sending import refusals
-from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, RESERVED
+from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, PRIORITY, RESERVED
 
 Rule = Callable[[Message, int], BrokerError | None]
 """Returns the error of a message, or None. The number is the time in milliseconds since the epoch."""
@@ -82,6 +82,11 @@ def _delivery_time(message: Message, now_ms: int) -> BrokerError | None:
     return refusals.far_delivery() if delivery_ms is not None and delivery_ms - now_ms > limits.DELAY_MS_MAX else None
 
 
+def _priority(message: Message, _: int) -> BrokerError | None:
+    is_negative = message.system_properties.get(PRIORITY, "").startswith("-")
+    return refusals.negative_priority() if is_negative else None
+
+
 def _time(name: str, time_ms: int | None) -> BrokerError | None:
     first_ms, last_ms = limits.TIMES_MS
     return None if time_ms is None or first_ms <= time_ms <= last_ms else refusals.time_outside(name)
@@ -112,6 +117,7 @@ _RULES: tuple[Rule, ...] = (
     lambda m, _: refusals.no_id() if _is_blank(m.msg_id) else None,
     _recovery_time,
     _delivery_time,
+    _priority,
     lambda m, _: refusals.blank_group() if _is_blank(m.message_group) else None,
     lambda m, _: refusals.long_group() if _count_bytes([m.message_group]) > limits.MESSAGE_GROUP_BYTES_MAX else None,
     lambda m, _: refusals.control_in_group() if _has_control(m.message_group or "") else None,

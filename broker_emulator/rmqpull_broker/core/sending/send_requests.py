@@ -24,6 +24,7 @@ from rmqpull_broker.core.model import (
 )
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.delays import TIMER_NAMES, read_delay_level
+from rmqpull_broker.core.sending.priorities import apply_priority
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.sender import Sender, check_in_service
 from rmqpull_broker.core.sending.storing import (
@@ -76,7 +77,7 @@ class SendRequest:
 
 
 class SendResult(NamedTuple):
-    """The stored messages. ``queue_id`` is the one of the request, even for messages that wait in another queue."""
+    """The stored messages, and the queue id of the request or of the priority, even if they wait in another queue."""
 
     queue_id: int
     sent: list[Sent]
@@ -91,12 +92,16 @@ def send_request(
     first one; then no message is stored, and no topic is created: see ``prepare_topic``.
     """
     topic = prepare_topic(sender, draft, request, now_ms)
-    queue = _select_queue(sender, topic, request)
-    to_store = [MessageToStore(queue, message, request.reconsume_times) for message in messages]
+    requested = _select_queue(sender, topic, request)
+    to_store = [MessageToStore(requested, message, request.reconsume_times) for message in messages]
     if request.is_batch:
         _check_batch(draft, request)
-        return SendResult(queue.queue_id, store_messages(draft, to_store, now_ms, sender.store_host, may_wait=False))
-    ((queue, message, times),) = to_store = [_complete_single(sender, draft, request, to_store[0], now_ms)]
+        return SendResult(
+            requested.queue_id, store_messages(draft, to_store, now_ms, sender.store_host, may_wait=False)
+        )
+    completed = _complete_single(sender, draft, request, to_store[0], now_ms)
+    single = queue, message, times = apply_priority(completed, topic.write_queue_nums)
+    answered = requested if queue == completed.queue else queue
     if _is_illegal_single(request, message):
         raise refusals.illegal_message(draft.properties.max_message_size)
     if request.sys_flag & TRANSACTION_BITS in _UNREADABLE and not message.transactional:
@@ -104,8 +109,8 @@ def send_request(
         check_size(message, draft.properties)
         sent = [Sent(queue, StoredMessage(message, 0, now_ms, sender.store_host, times))]
     else:
-        sent = store_messages(draft, to_store, now_ms, sender.store_host)
-    return SendResult(queue.queue_id, sent)
+        sent = store_messages(draft, [single], now_ms, sender.store_host)
+    return SendResult(answered.queue_id, sent)
 
 
 def send_columns(

@@ -28,6 +28,7 @@ from rmqpull_broker.core.sending.column_batches import (
     sort_by_queue,
 )
 from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
+from rmqpull_broker.core.sending.priorities import apply_priority
 from rmqpull_broker.core.sending.publishing import (
     AutoCreation,
     CheckedBatch,
@@ -79,6 +80,8 @@ class Sender:
         to_store = self._select_queues(draft, topic, checked, queue_count)
         if topic_name.startswith(RETRY_PREFIX):
             to_store = [self.redirect_retry(draft, count_retry(to_store), None, now_ms)]
+        if len(to_store) == 1:  # a proxy sends several as a batch
+            to_store = [apply_priority(to_store[0], topic.write_queue_nums)]
         return store_messages(draft, to_store, now_ms, self.store_host)
 
     def _select_queues(

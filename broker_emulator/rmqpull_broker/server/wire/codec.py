@@ -27,6 +27,7 @@ from rmqpull_broker.core.model import (
     StoredMessage,
 )
 from rmqpull_broker.core.sending import refusals
+from rmqpull_broker.core.sending.priorities import read_priority
 from rmqpull_broker.core.sending.send_back import RECONSUME_TIME
 from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.state.facts import TransactionId
@@ -37,6 +38,8 @@ from rmqpull_proto.remoting.properties import (
     BORN_HOST,
     BORN_TIMESTAMP,
     CHECK_IMMUNITY_TIME,
+    LITE_TOPIC,
+    PRIORITY,
     RESERVED,
     SHARDING_KEY,
     TRACE_CONTEXT,
@@ -171,6 +174,8 @@ def _system_properties(message: v2.Message, born_host: str, born_ms: int) -> Map
         properties["PGROUP"] = name_from(message.topic)
         if system.HasField("orphaned_transaction_recovery_duration"):
             properties[CHECK_IMMUNITY_TIME] = str(system.orphaned_transaction_recovery_duration.seconds)
+    if system.HasField("priority"):
+        properties[PRIORITY] = str(system.priority)
     if system.delivery_attempt:
         properties[RECONSUME_TIME] = str(system.delivery_attempt)
     return properties
@@ -200,6 +205,8 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         delivery_attempt=stored.reconsume_times + 1,
         message_group=message.message_group,
         trace_context=message.trace_context,
+        priority=read_priority(message),
+        lite_topic=message.system_properties.get(LITE_TOPIC),
     )
     system.born_timestamp.FromMilliseconds(message.born_timestamp_ms)
     system.store_timestamp.FromMilliseconds(stored.store_timestamp_ms)

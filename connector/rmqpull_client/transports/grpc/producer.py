@@ -40,7 +40,7 @@ class GrpcProducer:
         return self._abilities
 
     def query_message_types(self, topic: str) -> frozenset[str]:
-        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY."""
         request = messaging.QueryRouteRequest(topic=v2.Resource(name=topic))
         route = self._channel.call(MESSAGING.methods["QueryRoute"], request)
         writable = (v2.Permission.WRITE, v2.Permission.READ_WRITE)

@@ -53,6 +53,10 @@ def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:
     own = {name: value for name, value in message.user_properties.items() if name in _OWN_AMONG_USERS}
     if system.HasField("trace_context"):
         own[names.TRACE_CONTEXT] = system.trace_context
+    if system.HasField("priority"):
+        own[names.PRIORITY] = str(system.priority)
+    if system.HasField("lite_topic"):
+        own[names.LITE_TOPIC] = system.lite_topic
     if system.HasField("dead_letter_queue"):
         own[names.DLQ_ORIGIN_TOPIC] = system.dead_letter_queue.topic
         own[names.DLQ_ORIGIN_MESSAGE_ID] = system.dead_letter_queue.message_id

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from rmqpull_broker.core.admin.groups import delete_group, ensure_group
 from rmqpull_broker.core.admin.topics import delete_topic
-from rmqpull_broker.core.model import Message, MessageQueue
+from rmqpull_broker.core.model import Message, MessageQueue, TopicType
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
 from rmqpull_broker.core.popping.pop import look_ahead, pop_messages
 from rmqpull_broker.core.popping.receipts import Delivered
@@ -28,7 +29,7 @@ def draw(first: int) -> Callable[[int], int]:
     return lambda count: first % count
 
 
-def pop(core: CoreHarness, request: PopRequest = POP, now_ms: int = 0, first: int = 2) -> PopResult:
+def pop(core: CoreHarness, request: PopRequest = POP, now_ms: int = 0, first: int = 21) -> PopResult:
     return core.run(lambda draft: pop_messages(draft, request, now_ms, draw(first)))
 
 
@@ -58,7 +59,7 @@ def orders(core: CoreHarness) -> CoreHarness:
     return core
 
 
-@pytest.mark.parametrize(("first", "queues"), [(2, [0, 0, 1, 1]), (3, [1, 1, 0, 0])])
+@pytest.mark.parametrize(("first", "queues"), [(21, [0, 0, 1, 1]), (22, [1, 1, 0, 0])])
 def test_a_random_queue_comes_first(orders: CoreHarness, first: int, queues: list[int]) -> None:
     assert [queue for queue, _ in read(pop(orders, first=first))] == queues
 
@@ -104,13 +105,46 @@ def test_what_comes_again_is_stored_once_with_one_retry_more(orders: CoreHarness
     assert revive(orders, 90_100) == 1
 
 
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", [19, 20])
 def test_one_of_five_pops_looks_at_the_retries_first(orders: CoreHarness, first: int) -> None:
     pop(orders)
     revive(orders, 10_000)
     orders.send(Message(b"x", "id"))
     found = [part.queue.topic for part in pop(orders, now_ms=20_000, first=first).parts]
-    assert found == ([RETRY.topic, "orders"] if first == 0 else ["orders", RETRY.topic])
+    assert found == ([RETRY.topic, "orders"] if first == 19 else ["orders", RETRY.topic])
+
+
+@pytest.mark.parametrize("first", [0, 1, 19, 99])
+def test_by_priority_the_last_queue_comes_first_and_the_retries_come_last(core: CoreHarness, first: int) -> None:
+    core.topic(queue_count=4, topic_type=TopicType.PRIORITY)
+    core.run(lambda draft: ensure_group(draft, "readers"))
+
+    def send(*priorities: int) -> None:
+        for priority in priorities:
+            core.send(Message(b"x", "id", system_properties={"_SYS_MSG_PRIORITY_": str(priority)}))
+
+    send(0, 2, 7, 3, 1)
+    assert [read(pop(core, replace(POP, max_msg_nums=2), first=first)) for _ in range(2)] == [
+        [(3, 0), (3, 1)],
+        [(2, 0), (1, 0)],
+    ]
+    revive(core, 10_000)
+    send(3)
+    again = pop(core, now_ms=20_000, first=first)
+    assert [(part.queue.topic, part.queue.queue_id) for part in again.parts] == [
+        ("orders", 3),
+        ("orders", 0),
+        (RETRY.topic, 0),
+    ]
+
+
+def test_in_order_priorities_do_not_count(core: CoreHarness) -> None:
+    core.topic(queue_count=2, topic_type=TopicType.PRIORITY)
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    for priority in (0, 1):
+        core.send(Message(b"x", "id", system_properties={"_SYS_MSG_PRIORITY_": str(priority)}))
+    request = replace(POP, in_order=True)
+    assert [queue for queue, _ in read(pop(core, request, first=21))] == [0, 1]
 
 
 def test_messages_that_retention_has_deleted_do_not_come_again(orders: CoreHarness) -> None:

@@ -81,7 +81,11 @@ def test_a_broker_without_write_permission_has_routes_for_reading_only() -> None
 
 @pytest.mark.parametrize(
     ("topic_type", "accepted"),
-    [(TopicType.FIFO, ["FIFO"]), (TopicType.MIXED, ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])],
+    [
+        (TopicType.FIFO, ["FIFO"]),
+        (TopicType.PRIORITY, ["PRIORITY"]),
+        (TopicType.MIXED, ["NORMAL", "FIFO", "DELAY", "TRANSACTION"]),
+    ],
 )
 def test_a_queue_takes_its_topics_types(topic_type: TopicType, accepted: list[str]) -> None:
     handlers = HandlerHarness()
