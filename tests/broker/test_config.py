@@ -99,7 +99,7 @@ def test_a_topic_has_a_name_queues_and_a_type(text: str, topic: TopicSpec) -> No
         ),
         ("orders:1:", "has the unknown type ''"),
         (":1", "topic '' has an illegal name: The specified topic is blank."),
-        ("a.b:1", "topic 'a.b' has an illegal name: The specified topic contains illegal characters"),
+        ("a.b:1", "topic 'a.b' has an illegal name: The specified topic: a.b, contains illegal characters"),
         ("t" * 128 + ":1", "longer than topic max length"),
         ("TBW102:1", "topic 'TBW102' has an illegal name: cannot access system topic"),
     ],
