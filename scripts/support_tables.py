@@ -34,7 +34,7 @@ PROTOS = REPOSITORY / "proto" / "rmqpull_proto" / "rmqpull" / "v1"
 
 
 class Apache(NamedTuple):
-    """Whether Apache's proxy 5.3.3 serves a method (rules 5.1), and why this broker differs."""
+    """Whether Apache's proxy 5.5.0 serves a method (rules 5.1), and why this broker differs."""
 
     serves: bool
     note: str = "-"
@@ -59,7 +59,7 @@ APACHE = {
     "UpdateOffset": Apache(False, _PULL),
     "GetOffset": Apache(False, _PULL),
     "QueryOffset": Apache(False, _PULL),
-    "SyncLiteSubscription": Apache(False),
+    "SyncLiteSubscription": Apache(True, "lite topics are not emulated"),
 }
 
 LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER, **LIMITS_OF_CLIENTS}

@@ -1,6 +1,6 @@
-"""Rows with priorities are written to a real RocketMQ and read from it.
+"""Rows with priorities are written to the emulator or a real RocketMQ, and read from it.
 
-Runs once: only RocketMQ has topics of type PRIORITY, from 5.4 on.
+Runs once each: RocketMQ has topics of type PRIORITY from 5.4 on, and only the remoting protocol writes priorities.
 """
 
 from __future__ import annotations
@@ -13,8 +13,25 @@ from pyspark.sql import SparkSession
 
 from processes.apache.java_clients import JavaConsumer, JavaProducer
 from processes.apache.releases import RELEASE_4, RELEASE_5_5, Release
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import running_broker
 from tests.harness.apache import run_apache
 from tests.harness.waiting import wait_until
+
+
+@pytest.mark.parametrize("protocol", ["nameServers", "endpoints"])
+def test_the_emulator_takes_priorities(spark: SparkSession, protocol: str) -> None:
+    """They are read over each protocol."""
+    with running_broker({"by-priority": (4, TopicType.PRIORITY)}, remoting=True) as broker:
+        (address,) = broker.remoting_addresses
+        rows = spark.sql("SELECT * FROM VALUES ('0', 0), ('2', 2), ('9', 9), ('none', NULL) AS t(body, priority)")
+        rows.write.format("rmqpull").options(nameServers=address, topic="by-priority").mode("append").save()
+        server = {"nameServers": address, "endpoints": broker.endpoints}[protocol]
+        source = spark.read.format("rmqpull").options(**{protocol: server}, topic="by-priority")
+        found = source.option("columns", "priority,body,queueId").load().collect()
+    queues = {bytes(row["body"]).decode(): (row["priority"], row["queueId"]) for row in found}
+    assert queues.pop("none")[0] is None
+    assert queues == {"0": (0, 0), "2": (2, 2), "9": (9, 3)}
 
 
 def test_priorities_are_written_and_read(spark: SparkSession, apache_release: Release, tmp_path: Path) -> None:

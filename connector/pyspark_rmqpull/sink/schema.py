@@ -67,7 +67,7 @@ def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
         raise OptionError("The rows have no topic. Set option topic, or add a column topic.")
     if "priority" in schema.names and not options.name_servers:
         raise OptionError(
-            "Column priority needs nameServers: only the brokers of a cluster have priorities. Drop the column."
+            "Column priority needs nameServers: only the remoting protocol writes priorities. Drop the column."
         )
     if options.queue_selector == EXPLICIT and not {"brokerName", "queueId"} <= set(schema.names):
         raise OptionError("Option queueSelector is explicit, which needs the columns brokerName and queueId.")
