@@ -1,6 +1,6 @@
 """Rows with priorities are written to the emulator or a real RocketMQ, and read from it.
 
-Runs once each: RocketMQ has topics of type PRIORITY from 5.4 on, and only the remoting protocol writes priorities.
+Runs once: RocketMQ has topics of type PRIORITY from 5.4 on, and only the remoting protocol writes priorities.
 """
 
 from __future__ import annotations

@@ -104,6 +104,9 @@ class BrokerProperties:
     enable_property_filter: bool = _property(
         True, "", "Whether SQL92 filter expressions are supported.", deviation="Apache's default is false"
     )
+    priority_order_asc: bool = _property(
+        True, "", "Whether pops of a topic of type PRIORITY begin with the last queue; otherwise with queue 0."
+    )
     lite_pull_message_enable: bool = _property(True, "", "Whether pulls of lite pull consumers are served.")
     reject_pull_consumer_enable: bool = _property(False, "", "Whether pulls of unregistered consumers are refused.")
     long_polling_enable: bool = _property(

@@ -25,7 +25,12 @@ from tests.harness.parking_watch import ParkingWatch
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.rpc_client import Connect, RpcClient
 
-TOPICS: Topics = {"orders": 1, "later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION)}
+TOPICS: Topics = {
+    "orders": 1,
+    "later": (1, TopicType.DELAY),
+    "payments": (1, TopicType.TRANSACTION),
+    "urgent": (2, TopicType.PRIORITY),
+}
 ORDERS = v2.MessageQueue(topic=v2.Resource(name="orders"))
 SEGMENT_BYTES = 64 << 10
 LARGE_BODY = bytes(40_000)
@@ -194,6 +199,26 @@ def lite_pull_code(setup: Setup) -> int:
         return member.call(RequestCode.LITE_PULL_MESSAGE, fields).code
 
 
+def first_queue_by_priority(setup: Setup) -> str:
+    for priority in range(2):
+        message = v2.Message(topic=v2.Resource(name="urgent"), body=b"x")
+        message.system_properties.message_id = "ID"
+        message.system_properties.priority = priority
+        setup.client.call("SendMessage", service_pb2.SendMessageRequest(messages=[message]))
+    fields = {
+        "consumerGroup": "readers",
+        "topic": "urgent",
+        "queueId": -1,
+        "maxMsgNums": 1,
+        "invisibleTime": 60_000,
+        "pollTime": 0,
+        "bornTime": 0,
+        "initMode": 0,
+    }
+    with RemotingMember(setup.broker.remoting_addresses[0]) as member:
+        return member.call(RequestCode.POP_MESSAGE, fields).fields["msgOffsetInfo"]
+
+
 class Case(NamedTuple):
     """The observations with two values of a property; the fields of ``beside`` are set in both cases."""
 
@@ -224,6 +249,7 @@ CASES = {
     "maxMessageSize": Case(send_code(body=b"xyz"), {4_194_304: "OK", 2: "MESSAGE_BODY_TOO_LARGE"}),
     "messageDelayLevel": Case(delay_levels, {BrokerProperties().message_delay_level: 18, "1s 5s": 2}),
     "notifyConsumerIdsChangedEnable": Case(told_of_a_member, {True: 2, False: 0}),
+    "priorityOrderAsc": Case(first_queue_by_priority, {True: "0 1 0", False: "0 0 0"}),
     "recallMessageEnable": Case(recalled, {True: "OK", False: "FORBIDDEN"}),
     "regionId": Case(matches("MSG_REGION = 'other'"), {"DefaultRegion": 0, "other": 1}),
     "rejectPullConsumerEnable": Case(pull_code(), {False: "MESSAGE_NOT_FOUND", True: "INTERNAL_SERVER_ERROR"}),

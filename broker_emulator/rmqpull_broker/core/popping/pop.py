@@ -89,16 +89,17 @@ def _list_queues(
 ) -> Iterator[tuple[TopicKind, MessageQueue]]:
     """Yields the queues to look at, in order, the retries before or after all others.
 
-    By priority (rules 3.19) it begins with the last queue, and the retries come after; else with a random queue.
+    By priority (rules 3.19) it begins with the last queue or the first, and the retries come after; else with a random
+    queue.
     """
     by_priority = topic.topic_type is TopicType.PRIORITY and not request.in_order
-    shift = 0 if by_priority else drawn
+    shift, ascending = 0 if by_priority else drawn, draft.properties.priority_order_asc
     retries_first = not by_priority and drawn < _RETRY_FIRST_PERCENT
     retries = [(TopicKind.RETRY, queue) for queue in _list_retry_queues(draft, request, shift)]
     if retries_first:
         yield from retries
     count = topic.read_queue_nums
-    ids = _order_queues(topic, shift) if request.queue_id == ALL_QUEUES else [request.queue_id]
+    ids = _order_queues(topic, shift, ascending) if request.queue_id == ALL_QUEUES else [request.queue_id]
     for queue_id in ids:
         yield TopicKind.NORMAL, MessageQueue(topic.name, request.broker_name, queue_id % count if count else queue_id)
     if not retries_first:
@@ -108,14 +109,18 @@ def _list_queues(
 def _list_retry_queues(draft: Draft, request: PopRequest, shift: int) -> Iterator[MessageQueue]:
     retry = None if request.in_order else draft.find_topic(name_pop_retry_topic(request.group, request.topic))
     if retry is not None and retry.name != request.topic:
-        for queue_id in _order_queues(retry, shift):
+        for queue_id in _order_queues(retry, shift, draft.properties.priority_order_asc):
             yield MessageQueue(retry.name, request.broker_name, queue_id)
 
 
-def _order_queues(topic: TopicConfig, shift: int) -> list[int]:
-    """Returns the ids of the queues that consumers see, from the last one down, or from one that is shifted."""
+def _order_queues(topic: TopicConfig, shift: int, ascending: bool) -> list[int]:
+    """Returns the ids of the queues that consumers see, shifted by a number.
+
+    Unshifted, they go from the last one down, as a higher number is a higher priority if priorities are ``ascending``.
+    """
     count = topic.read_queue_nums
-    return [(count - 1 - place + shift) % count for place in range(count)]
+    places = range(count - 1, -1, -1) if ascending else range(count)
+    return [(place + shift) % count for place in places]
 
 
 def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, result: PopResult) -> PopResult:
