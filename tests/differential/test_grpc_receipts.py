@@ -16,11 +16,16 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from tests.harness.receiver import Receiver
 
 TOPIC, OTHER, GROUP = "receipts", "receipts-other", "receipts-readers"
-_QUEUE_ID, _OFFSET = 6, 7
+_BROKER, _QUEUE_ID, _OFFSET = 5, 6, 7
 """Fields of a handle."""
 DIFFERENT = {"ack of no handle"}
 """The proxy fails in Java (docs/broker-support.md)."""
-BAD_PLACES = {"queue 7": (_QUEUE_ID, 7), "offset 999": (_OFFSET, 999), "offset -5": (_OFFSET, -5)}
+BAD_PLACES: dict[str, tuple[int, int | str]] = {
+    "another broker": (_BROKER, "nobody"),
+    "queue 7": (_QUEUE_ID, 7),
+    "offset 999": (_OFFSET, 999),
+    "offset -5": (_OFFSET, -5),
+}
 
 
 def test_both_servers_answer_alike(apache_release: Release, tmp_path: Path) -> None:
@@ -66,7 +71,7 @@ def receive_both(receiver: Receiver) -> list[v2.Message]:
     return messages
 
 
-def replace_field(handle: str, field: int, value: int) -> str:
+def replace_field(handle: str, field: int, value: int | str) -> str:
     fields = handle.split(" ")
     fields[field] = str(value)
     return " ".join(fields)

@@ -89,7 +89,7 @@ class BrokerProperties:
         True,
         "",
         "Whether `PublishColumns` may create its topic if its `default_topic` is `TBW102`. Other sends never create "
-        "topics: `SendMessage` to an unknown topic gets TOPIC_NOT_FOUND, as from Apache's proxy.",
+        "topics: `SendMessage` to an unknown topic gets MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, as from Apache's proxy.",
     )
     auto_create_subscription_group: bool = _property(True, "", "Whether a pull or a heartbeat may create its group.")
     default_topic_queue_nums: int = _property(

@@ -230,20 +230,20 @@ def make_recall_handle(topic: str, wait_queue: MessageQueue, message: Message) -
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-class _Handle(NamedTuple):
+class RecallHandle(NamedTuple):
     topic: str
     broker_name: str
     time_ms: int
     msg_id: str
 
 
-def _parse_handle(handle: str) -> _Handle:
+def parse_recall_handle(handle: str) -> RecallHandle:
     """Reads a handle. What follows the id is ignored, and a time that is no number is -1, as with Apache's broker."""
     try:
         version, topic, broker_name, time_ms, msg_id, *_ = base64.urlsafe_b64decode(handle.encode()).decode().split(" ")
         if version == "v1":
             number = parse_java(time_ms, 63)
-            return _Handle(topic, broker_name, -1 if number is None else number, msg_id)
+            return RecallHandle(topic, broker_name, -1 if number is None else number, msg_id)
     except (ValueError, binascii.Error):
         pass
     raise IllegalOperation("recall handle is invalid")
@@ -261,7 +261,7 @@ def recall(draft: Draft, topic: str, handle: str, now_ms: int, broker_name: str 
         raise ServiceNotAvailable("recall failed, broker service not available")
     if draft.find_topic(topic) is None:
         raise TopicNotFound(f"recall failed, the topic[{topic}] not exist")
-    wanted = _parse_handle(handle)
+    wanted = parse_recall_handle(handle)
     if wanted.topic != topic:
         raise IllegalOperation("recall failed, topic not match")
     if wanted.broker_name not in (draft.state.broker_names if broker_name is None else (broker_name,)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import (
     BadRequest,
+    BrokerError,
     IllegalDeliveryTime,
     IllegalMessageGroup,
     IllegalMessageId,
@@ -22,6 +23,9 @@ from rmqpull_broker.core.errors import (
     MessagePropertyConflictWithType,
 )
 from rmqpull_broker.core.model import TopicType
+
+NO_WRITABLE_QUEUE = "no writable queue"
+"""The text about a topic without one."""
 
 
 def empty_body() -> MessageBodyEmpty:
@@ -49,8 +53,18 @@ def null_property(key: str | None) -> IllegalMessagePropertyKey:
     return IllegalMessagePropertyKey(f"property {key!r} has no value")
 
 
+def control_in_property_key() -> IllegalMessagePropertyKey:
+    """A control character in the name of a property of a single message."""
+    return IllegalMessagePropertyKey("the key of property cannot contain control character")
+
+
+def control_in_property_value() -> IllegalMessagePropertyKey:
+    """A control character in the value of a property of a single message."""
+    return IllegalMessagePropertyKey("the value of property cannot contain control character")
+
+
 def control_in_property(key: str) -> IllegalMessagePropertyKey:
-    """A control character in a property's name or value."""
+    """A control character in a property's name or value, in columns."""
     return IllegalMessagePropertyKey(f"property {key!r} contains a control character")
 
 
@@ -166,8 +180,14 @@ def time_outside(name: str) -> BadRequest:
     return BadRequest(f"{name} lies outside the years 1 to 9999")
 
 
-def wrong_type(expected: TopicType, actual: TopicType) -> MessagePropertyConflictWithType:
-    """A message of a type that its topic does not accept."""
+def wrong_type(expected: TopicType | None, actual: TopicType) -> MessagePropertyConflictWithType:
+    """A message of a type that its topic does not accept. None is the type of a topic that does not exist."""
+    name = "UNSPECIFIED" if expected is None else expected.value
     return MessagePropertyConflictWithType(
-        f"TopicMessageType validate failed, the expected type is {expected.value}, but actual type is {actual.value}"
+        f"TopicMessageType validate failed, the expected type is {name}, but actual type is {actual.value}"
     )
+
+
+def is_of_store(error: BrokerError) -> bool:
+    """Whether an error is one of the store, and not of the checks before it."""
+    return str(error).startswith(("the message is illegal, ", "timer message illegal, "))

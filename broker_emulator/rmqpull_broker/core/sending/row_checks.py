@@ -47,12 +47,11 @@ def _reserved_property(message: Message, _: int) -> BrokerError | None:
 
 
 def _control_in_property_key(message: Message, _: int) -> BrokerError | None:
-    return next((refusals.control_in_property(key) for key in message.properties if _has_control(key)), None)
+    return refusals.control_in_property_key() if any(map(_has_control, message.properties)) else None
 
 
 def _control_in_property_value(message: Message, _: int) -> BrokerError | None:
-    properties = message.properties.items()
-    return next((refusals.control_in_property(key) for key, value in properties if _has_control(value)), None)
+    return refusals.control_in_property_value() if any(map(_has_control, message.properties.values())) else None
 
 
 def _user_texts(message: Message) -> tuple[str | None, ...]:

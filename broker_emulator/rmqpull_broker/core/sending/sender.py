@@ -248,7 +248,7 @@ def _count_writable_queues(draft: Draft, topic: TopicConfig) -> int:
     """Returns the number of queues that producers see. Raises Forbidden when there is none (rules 5.11, row 16)."""
     count = topic.write_queue_nums * len(draft.state.broker_names)
     if not (count and topic.perm & draft.properties.broker_permission & PERM_WRITE):
-        raise Forbidden("no writable queue")
+        raise Forbidden(refusals.NO_WRITABLE_QUEUE)
     return count
 
 

@@ -26,7 +26,6 @@ from rmqpull_broker.core.model import (
     MessageQueue,
     StoredMessage,
 )
-from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.priorities import read_priority
 from rmqpull_broker.core.sending.send_back import RECONSUME_TIME
 from rmqpull_broker.core.sending.transactions import TransactionCheck
@@ -141,11 +140,10 @@ def retry_policy_from(policy: v2.RetryPolicy) -> ExponentialBackoff | Customized
 
 
 def message_from(message: v2.Message, peer_address: str, now_ms: int) -> Message:
-    """Reads a message from a producer at ``host:port``. Raises MessageCorrupted for an unknown encoding, BadRequest."""
+    """Reads a message from a producer at ``host:port``. Raises BadRequest."""
     system = message.system_properties
-    encoding = _ENCODINGS.get(system.body_encoding)
-    if encoding is None:
-        raise refusals.unknown_encoding(system.body_encoding)
+    # Apache's proxy, too, takes an encoding that it does not know for none.
+    encoding = _ENCODINGS.get(system.body_encoding, BodyEncoding.IDENTITY)
     has_delivery_time = system.HasField("delivery_timestamp")
     born_ms = milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms
     return Message(

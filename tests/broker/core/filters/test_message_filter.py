@@ -160,7 +160,7 @@ def test_only_a_filter_without_tags_and_expression_keeps_everything() -> None:
         ("sql92", "a = 1", "unknown expression type 'sql92': expected TAG or SQL92"),
     ],
 )
-@pytest.mark.proves("Malformed SQL92, or an unknown expression type")
+@pytest.mark.proves("Malformed SQL92, or an unknown expression type, in PullMessage and `rmqpull.v1`")
 def test_an_expression_that_cannot_be_read_is_refused(expression_type: str, expression: str, words: str) -> None:
     with pytest.raises(IllegalFilterExpression, match=words):
         parse_filter(expression_type, expression)

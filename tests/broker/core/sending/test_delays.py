@@ -306,7 +306,6 @@ def test_a_recall_is_refused(
         core.run(lambda draft: recall(draft, topic, handle, NOW))
 
 
-@pytest.mark.proves("Recalls when `recallMessageEnable` is off")
 def test_recall_can_be_switched_off(core: CoreHarness) -> None:
     with_properties(core, recall_message_enable=False)
     with pytest.raises(Forbidden, match="recall failed, operation is forbidden"):

@@ -16,6 +16,7 @@ from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.slices import Slice
 from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.limits import BATCH_ACKS_MAX
+from rmqpull_broker.server.wire.proxy_errors import name_exception
 from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -75,7 +76,7 @@ async def forward_message_to_dead_letter_queue(
     topic, group = _names_from(request)
     message = await _find_message(service, caller, (group, topic), request)
     if message.receipt.physical_offset < 0:
-        raise InvalidReceiptHandle("receipt handle has no commit log offset")
+        raise name_exception(InvalidReceiptHandle("commit log offset is empty"))
     now_ms = service.clock_ms()
     await service.group_commit.execute(lambda draft: give_up(draft, service.sender, message, now_ms))
     return rpc.ForwardMessageToDeadLetterQueueResponse(status=v2.Status(code=v2.Code.OK, message="0"))
@@ -96,15 +97,18 @@ async def _find_message(
 ) -> Delivered:
     """Returns the message of a handle, by its newest receipt, and renews it no more.
 
-    Raises InvalidReceiptHandle, or BadRequest for an unknown broker.
+    Raises InvalidReceiptHandle, or InternalError for a handle that cannot be read.
     """
     group, topic = names
-    receipt = parse_handle(named.receipt_handle)
+    try:
+        receipt = parse_handle(named.receipt_handle)
+    except InvalidReceiptHandle as error:
+        raise InternalError(str(error)) from error
     receipt = await service.renewing.take(Holder(caller.client_id, group), named.message_id, receipt)
     if receipt.is_expired(service.clock_ms()):
-        raise InvalidReceiptHandle("receipt handle is expired")
+        raise name_exception(InvalidReceiptHandle("receipt handle is expired"))
     if receipt.broker_name not in service.state.broker_names:
-        raise BadRequest(f"the broker of the receipt handle is unknown: {receipt.broker_name[:100]}")
+        raise name_exception(InvalidReceiptHandle(f"cannot find broker {receipt.broker_name[:100]}"))
     return Delivered(group, receipt.find_queue(group, topic), receipt)
 
 

@@ -6,18 +6,26 @@ import logging
 from collections.abc import Iterator
 
 from rmqpull_broker.core.errors import (
+    BadRequest,
+    BrokerError,
+    Forbidden,
     IllegalOperation,
     InvalidTransactionId,
     MessageCorrupted,
+    MessagePropertyConflictWithType,
+    TopicNotFound,
     WrongTransaction,
 )
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.core.sending import delays, transactions
-from rmqpull_broker.core.sending.refusals import wrong_type
+from rmqpull_broker.core.sending.refusals import NO_WRITABLE_QUEUE, is_of_store, wrong_type
+from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd
-from rmqpull_broker.core.state.names import check_topic_of_client
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import message_from, name_from
+from rmqpull_broker.server.wire.proxy_errors import name_exception, no_route, pass_on
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -50,7 +58,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
             yield message_from(message, caller.address, received_ms)
 
     sent = await service.group_commit.execute(
-        lambda draft: service.sender.send(draft, topic, messages(), service.clock_ms()), request.ByteSize()
+        lambda draft: _send(service, draft, topic, messages()), request.ByteSize()
     )
     entries = [
         rpc.SendResultEntry(
@@ -67,6 +75,30 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
     return rpc.SendMessageResponse(status=OK, entries=entries)
 
 
+def _send(service: Service, draft: Draft, topic: str, messages: Iterator[Message]) -> list[Sent]:
+    """Stores messages. Raises the errors of Apache's proxy, which knows the type of a topic only by its route."""
+    first: list[Message] = []
+
+    def keep_first() -> Iterator[Message]:
+        for message in messages:
+            if not first:
+                first.append(message)
+            yield message
+
+    try:
+        return service.sender.send(draft, topic, keep_first(), service.clock_ms())
+    except TopicNotFound as error:
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            raise no_route(topic) from error
+        raise name_exception(wrong_type(None, first[0].topic_type)) from error
+    except MessagePropertyConflictWithType as error:
+        raise name_exception(error) from error
+    except Forbidden as error:
+        raise (name_exception(error) if str(error) == NO_WRITABLE_QUEUE else pass_on(error)) from error
+    except BrokerError as error:
+        raise (pass_on(error) if is_of_store(error) else error) from error
+
+
 async def recall_message(
     service: Service, request: rpc.RecallMessageRequest, caller: Caller
 ) -> rpc.RecallMessageResponse:
@@ -77,12 +109,22 @@ async def recall_message(
     caller.require_client_id()
     name = name_from(request.topic)
     check_topic_of_client(name)
-    topic_type = service.state.require_topic(name).topic_type
+    topic = service.state.topics.get(name)
+    topic_type = None if topic is None else topic.topic_type
     if topic_type not in (TopicType.DELAY, TopicType.MIXED):
-        raise wrong_type(topic_type, TopicType.DELAY)
-    msg_id = await service.group_commit.execute(
-        lambda draft: delays.recall(draft, name, request.recall_handle, service.clock_ms())
-    )
+        raise name_exception(wrong_type(topic_type, TopicType.DELAY))
+    try:
+        broker_name = delays.parse_recall_handle(request.recall_handle).broker_name
+    except IllegalOperation as error:
+        raise name_exception(error) from error
+    if broker_name not in service.state.broker_names:
+        raise name_exception(BadRequest(f"cannot find broker {broker_name[:100]}"))
+    try:
+        msg_id = await service.group_commit.execute(
+            lambda draft: delays.recall(draft, name, request.recall_handle, service.clock_ms())
+        )
+    except BrokerError as error:
+        raise pass_on(error) from error
     return rpc.RecallMessageResponse(status=OK, message_id=msg_id)
 
 
@@ -100,7 +142,7 @@ async def end_transaction(
     if not request.transaction_id.strip():
         raise InvalidTransactionId("transaction id cannot be empty")
     if not service.state.halves.find_by_id(request.transaction_id):
-        raise WrongTransaction("cannot found transaction data")
+        raise name_exception(WrongTransaction("cannot found transaction data"))
     end = TransactionEnd(
         msg_id=request.transaction_id,
         producer_group=topic,

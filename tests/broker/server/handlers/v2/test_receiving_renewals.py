@@ -45,7 +45,6 @@ def test_a_renewed_message_has_a_minute_whatever_the_consumer_asks_for(invisible
     run_pops(story)
 
 
-@pytest.mark.proves("Renewal of deliveries (`auto_renew`)")
 @pytest.mark.parametrize("in_order", [False, True])
 def test_a_message_belongs_to_its_consumer_as_long_as_it_works(in_order: bool) -> None:
     async def story(broker: PopHarness) -> None:

@@ -12,6 +12,7 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.server.handlers.v2.sending import send_message
+from rmqpull_broker.server.wire.proxy_errors import FROM_PROXY
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -50,6 +51,7 @@ def born_at(seconds: int) -> v2.Message:
     return sent
 
 
+@pytest.mark.proves("The answer to several messages in one SendMessage")
 def test_a_response_has_one_entry_per_message_with_id_and_offset(client: RpcClient) -> None:
     answer = client.send(message(msg_id="a"), message(msg_id="b"))
     assert [(entry.message_id, entry.offset) for entry in answer.entries] == [("a", 0), ("b", 1)]
@@ -79,13 +81,34 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
         ([], "MESSAGE_CORRUPTED", "no message to send"),
         ([message(topic="")], "ILLEGAL_TOPIC", "The specified topic is blank"),
         ([message(topic="SELF_TEST_TOPIC")], "ILLEGAL_TOPIC", "cannot access system topic"),
-        ([message(topic="unknown")], "TOPIC_NOT_FOUND", "unknown"),
+        (
+            [message(topic="unknown")],
+            "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",
+            f"{FROM_PROXY}TopicMessageType validate failed, the expected type is UNSPECIFIED, but "
+            "actual type is NORMAL",
+        ),
+        ([message(b"", topic="unknown")], "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
+        (
+            [message(topic="%RETRY%unknown")],
+            "TOPIC_NOT_FOUND",
+            "route info in name server for the topic: %RETRY%unknown\n",
+        ),
         ([message(), message(topic="single")], "MESSAGE_CORRUPTED", "topic in message is not same"),
         ([message(b"")], "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
         ([message(bytes(4_194_305))], "MESSAGE_BODY_TOO_LARGE", "message body cannot exceed the max 4194304"),
         ([with_properties(**TOO_MANY)], "MESSAGE_PROPERTIES_TOO_LARGE", "too many user properties, max is 128"),
         ([with_properties(UNIQ_KEY="x")], "ILLEGAL_MESSAGE_PROPERTY_KEY", "property is used by system: UNIQ_KEY"),
-        ([with_properties(k="a\nb")], "ILLEGAL_MESSAGE_PROPERTY_KEY", "control character"),
+        (
+            [with_properties(k="a\nb")],
+            "ILLEGAL_MESSAGE_PROPERTY_KEY",
+            "the value of property cannot contain control character",
+        ),
+        (
+            [with_properties(**{"k\n": "b"})],
+            "ILLEGAL_MESSAGE_PROPERTY_KEY",
+            "the key of property cannot contain control character",
+        ),
+        ([message(trace_context="t" * 32_768)], "INTERNAL_SERVER_ERROR", "msg properties length limit 32KB."),
         ([message(tag=" ")], "ILLEGAL_MESSAGE_TAG", "tag cannot be the char sequence of whitespace"),
         ([message(tag="a|b")], "ILLEGAL_MESSAGE_TAG", "tag cannot contain '|'"),
         ([message(keys=["ok", " "])], "ILLEGAL_MESSAGE_KEY", "key cannot be the char sequence of whitespace"),
@@ -108,9 +131,6 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
             "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",
             "but actual type is TRANSACTION",
         ),
-        ([message(body_encoding=7)], "MESSAGE_CORRUPTED", "unknown body encoding 7"),
-        # Only rmqpull.v1 has these.
-        ([message(body_encoding=0x101)], "MESSAGE_CORRUPTED", "unknown body encoding 257"),
         (
             [make_half_message(recovery_s=3_601)],
             "BAD_REQUEST",
@@ -128,27 +148,11 @@ def test_a_bad_message_is_refused(client: RpcClient, messages: list[v2.Message],
     assert not answer.entries
 
 
-@pytest.mark.proves("SendMessage and RecallMessage to a topic that does not exist")
-def test_a_topic_that_does_not_exist_is_not_found(client: RpcClient) -> None:
-    unknown = v2.Resource(name="unknown")
-    sent = client.call("SendMessage", service.SendMessageRequest(messages=[message(topic=unknown.name)]))
-    recalled = client.call("RecallMessage", service.RecallMessageRequest(topic=unknown, recall_handle="x"))
-    assert {sent.status.code, recalled.status.code} == {v2.Code.TOPIC_NOT_FOUND}
-
-
-@pytest.mark.proves("A body of an unknown encoding")
-def test_a_body_of_an_unknown_encoding_is_refused(client: RpcClient) -> None:
-    answer = client.call("SendMessage", service.SendMessageRequest(messages=[message(body_encoding=7)]))
-    assert answer.status.code == v2.Code.MESSAGE_CORRUPTED
-
-
-@pytest.mark.proves("The texts about control characters in a property, and about a topic without a route")
-def test_the_property_with_a_control_character_is_named(client: RpcClient) -> None:
-    bad = with_properties(colour="a\x01")
-    answer = client.call("SendMessage", service.SendMessageRequest(messages=[bad]))
-    assert answer.status.message == "property 'colour' contains a control character"
-    route = client.call("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
-    assert route.status.message == "topic[unknown] not exist, apply first please!"
+@pytest.mark.parametrize("number", [7, 0x101], ids=["of nobody", "of rmqpull.v1 alone"])
+def test_an_unknown_encoding_is_none(client: RpcClient, number: int) -> None:
+    client.send(message(body_encoding=number))
+    (pulled,) = client.pull(QUEUES[0], 0).messages
+    assert pulled.system_properties.body_encoding == v2.Encoding.IDENTITY
 
 
 def test_one_bad_message_refuses_the_whole_request(client: RpcClient) -> None:

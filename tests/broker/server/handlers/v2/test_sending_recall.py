@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.server.wire.proxy_errors import FROM_PROXY
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -77,9 +79,28 @@ def test_a_delivered_message_cannot_be_recalled(broker: RunningBroker, client: R
 def test_only_messages_of_delay_topics_are_recalled(client: RpcClient) -> None:
     refused = recall(client, "any", "orders")
     assert code(refused) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
-    assert refused.status.message.endswith("the expected type is NORMAL, but actual type is DELAY")
-    assert code(recall(client, "any", "unknown")) == "TOPIC_NOT_FOUND"
-    assert code(recall(client, "no handle")) == "INTERNAL_SERVER_ERROR"
+    failed = f"{FROM_PROXY}TopicMessageType validate failed, the expected type is"
+    assert refused.status.message == f"{failed} NORMAL, but actual type is DELAY"
+    unknown = recall(client, "any", "unknown")
+    assert code(unknown) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    assert unknown.status.message == f"{failed} UNSPECIFIED, but actual type is DELAY"
+
+
+def make_handle(topic: str, broker: str) -> str:
+    return base64.urlsafe_b64encode(f"v1 {topic} {broker} 1000 ID".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("handle", "refused_with", "text"),
+    [
+        ("no handle", "INTERNAL_SERVER_ERROR", f"{FROM_PROXY}recall handle is invalid"),
+        (make_handle("later", "nobody"), "BAD_REQUEST", f"{FROM_PROXY}cannot find broker nobody"),
+        (make_handle("other", "broker-a"), "INTERNAL_SERVER_ERROR", "recall failed, topic not match"),
+    ],
+)
+def test_a_bad_handle_is_refused(client: RpcClient, handle: str, refused_with: str, text: str) -> None:
+    answer = recall(client, handle)
+    assert (code(answer), answer.status.message) == (refused_with, text)
 
 
 def test_a_delay_of_more_than_a_day_is_refused(broker: RunningBroker, client: RpcClient) -> None:

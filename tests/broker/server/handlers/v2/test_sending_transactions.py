@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.server.wire.proxy_errors import FROM_PROXY
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -64,7 +65,7 @@ def test_the_producer_decides_on_its_half_message(
 def test_a_second_end_of_a_transaction_is_refused(client: RpcClient) -> None:
     transaction = send_half(client)
     end(client, transaction, ROLLBACK)
-    assert end(client, transaction, COMMIT) == ("INTERNAL_SERVER_ERROR", "cannot found transaction data")
+    assert end(client, transaction, COMMIT) == ("INTERNAL_SERVER_ERROR", f"{FROM_PROXY}cannot found transaction data")
 
 
 @pytest.mark.parametrize("transaction_id", ["", "  "])
@@ -95,4 +96,4 @@ def test_a_half_message_without_an_answer_is_discarded(broker: RunningBroker, cl
     transaction = send_half(client)
     broker.clock.advance(minutes=9)
     assert [len(broker.messages(topic)) for topic in ("payments", "TRANS_CHECK_MAX_TIME_TOPIC")] == [0, 1]
-    assert end(client, transaction, COMMIT)[1] == "cannot found transaction data"
+    assert end(client, transaction, COMMIT)[1] == f"{FROM_PROXY}cannot found transaction data"
