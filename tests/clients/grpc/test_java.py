@@ -154,14 +154,14 @@ def test_a_refusal_has_the_code_and_the_text_of_the_proxy(
     [({"priority": 1}, "PRIORITY"), ({"liteTopic": "a"}, "LITE"), ({"messageGroup": "a"}, "FIFO")],
 )
 def test_a_topic_says_which_kind_of_message_it_takes(place: GrpcPlace, fields: dict[str, Any], kind: str) -> None:
-    """Priorities and lite topics: 5.3.3 has no topic for them, so the client does not even send."""
+    """Priorities and lite topics: a normal topic takes neither, so the client does not even send."""
     topic = place.create_topic()
     with pytest.raises(ClientRefused, match=rf"actualMessageType={kind}, acceptMessageTypes=\[NORMAL\]"):
         send(place.start_producer(topic), topic, "body", **fields)
 
 
 def test_a_consumer_of_lite_topics_does_not_start(place: GrpcPlace) -> None:
-    """Lite topics: 5.3.3 ends the stream of a client that it does not know."""
+    """Lite topics: the server ends the stream of their consumer, whose group is no group of lite topics."""
     topic = place.create_topic()
     with pytest.raises(ClientRefused, match="Stream is already completed, no further calls are allowed"):
         place.start("litePush", group=place.group, topic=topic)
