@@ -17,6 +17,7 @@ from processes.apache.cluster import ApacheCluster
 from processes.apache.releases import RELEASE_5_3, RELEASE_5_5, Release
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.json_dialect import read_json
 
 ANY = tuple(code for code in ResponseCode if code)
 NOT_LEGAL = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
@@ -155,7 +156,7 @@ def test_5_5_creates_a_deleted_group_again_unless_its_offsets_are_deleted(
         call(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=settings)
         fields = {"groupName": group, "cleanOffset": str(is_cleaned).lower()}
         call(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
-        listed = json.loads(call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)["subscriptionGroupTable"]
+        listed = read_json(call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)["subscriptionGroupTable"]
         found = listed[group]["retryMaxTimes"] if group in listed else None
         assert found == (16 if apache_release is RELEASE_5_5 and not is_cleaned else None)
 
@@ -175,11 +176,11 @@ def test_5_5_answers_with_a_page_of_all_topics_and_groups(
             body = json.dumps({"groupName": name}).encode()
             call(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
         whole = call(address, code)
-        names = sorted(json.loads(whole.body)[table])
+        names = sorted(read_json(whole.body)[table])
         assert whole.fields.get(f"total{what}Num") == (str(len(names)) if has_pages else None)
         asked = {f"{what.lower()}Seq": 0, f"max{what}Num": 2, "dataVersion": ""}
-        first = json.loads(call(address, code, asked).body)
+        first = read_json(call(address, code, asked).body)
         asked |= {f"{what.lower()}Seq": 2, "dataVersion": json.dumps(first["dataVersion"])}
-        second = json.loads(call(address, code, asked).body)
+        second = read_json(call(address, code, asked).body)
         expected = (names[:2], names[2:4]) if has_pages else (names, names)
         assert (sorted(first[table]), sorted(second[table])) == expected
