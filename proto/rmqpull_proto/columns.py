@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqpull_proto.remoting import properties
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 # List elements are called "element", as in Spark.
 KEYS = pa.list_(pa.field("element", pa.string()))
@@ -19,7 +21,7 @@ PROPERTIES = pa.map_(pa.string(), pa.string())
 
 # The priority of a message, a column of rows that is on no wire, and the property in `systemProperties` that has it.
 PRIORITY = pa.int32()
-PRIORITY_PROPERTY = "_SYS_MSG_PRIORITY_"
+PRIORITY_PROPERTY = properties.PRIORITY
 
 # The compression of a body. 1 and 2 are of apache.rocketmq.v2.Encoding; GZIP is a gzip or a zlib stream, which its
 # first bytes show. Numbers of 256 and more are RocketMQ's system flag: bit 0 is set, and bits 8 to 10 are the type.

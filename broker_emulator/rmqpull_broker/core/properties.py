@@ -105,7 +105,10 @@ class BrokerProperties:
         True, "", "Whether SQL92 filter expressions are supported.", deviation="Apache's default is false"
     )
     priority_order_asc: bool = _property(
-        True, "", "Whether pops of a topic of type PRIORITY begin with the last queue; otherwise with queue 0."
+        True,
+        "",
+        "Whether pops of a topic of type PRIORITY begin with the last queue; otherwise with queue 0. Pops of other "
+        "topics go in the same direction, from a random queue.",
     )
     lite_pull_message_enable: bool = _property(True, "", "Whether pulls of lite pull consumers are served.")
     reject_pull_consumer_enable: bool = _property(False, "", "Whether pulls of unregistered consumers are refused.")

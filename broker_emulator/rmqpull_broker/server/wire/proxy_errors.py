@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rmqpull_broker.core.errors import BrokerError, InternalError, TopicNotFound
+from rmqpull_broker.core.model import TopicConfig
+from rmqpull_broker.core.state.broker_state import BrokerState
 
 FROM_PROXY = "org.apache.rocketmq.proxy.common.ProxyException: "
 """How the text of an exception of the proxy itself begins."""
@@ -22,6 +24,14 @@ def name_exception(error: _Error) -> _Error:
 def pass_on(error: BrokerError) -> BrokerError:
     """Returns an error of a broker as the proxy tells it: most codes become INTERNAL_SERVER_ERROR."""
     return error if error.response_code in _PASSED_ON else InternalError(str(error))
+
+
+def require_route(state: BrokerState, name: str) -> TopicConfig:
+    """Returns a topic that the proxy finds a route of. Raises TopicNotFound."""
+    topic = state.topics.get(name)
+    if topic is None:
+        raise no_route(name)
+    return topic
 
 
 def no_route(topic: str) -> TopicNotFound:

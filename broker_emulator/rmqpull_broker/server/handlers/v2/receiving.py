@@ -41,7 +41,7 @@ from rmqpull_broker.core.state.names import check_group_of_client, check_topic_o
 from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_from
-from rmqpull_broker.server.wire.proxy_errors import name_exception, no_route
+from rmqpull_broker.server.wire.proxy_errors import name_exception, require_route
 from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -114,9 +114,7 @@ async def _pop_from(
     if not request.auto_renew:
         invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), INVISIBLE_MS_MIN)
     message_filter = _filter_from(service, request.filter_expression)
-    topic = service.state.topics.get(topic_name)
-    if topic is None:
-        raise no_route(topic_name)
+    topic = require_route(service.state, topic_name)
     if not topic.read_queue_nums or not topic.perm & service.state.properties.broker_permission & PERM_READ:
         raise name_exception(Forbidden("no readable queue"))
     group = await _find_group(service, group_name)

@@ -7,7 +7,7 @@ from rmqpull_broker.core.errors import Forbidden
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import endpoints_to, name_from, permission_to
-from rmqpull_broker.server.wire.proxy_errors import no_route
+from rmqpull_broker.server.wire.proxy_errors import require_route
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -21,9 +21,7 @@ async def query_route(service: Service, request: rpc.QueryRouteRequest, caller: 
     caller.require_client_id()
     name = name_from(request.topic)
     check_topic_of_client(name)
-    topic = service.state.topics.get(name)
-    if topic is None:
-        raise no_route(name)
+    topic = require_route(service.state, name)
     endpoints = _endpoints(service, request)
     message_types = [topic_type.value for topic_type in list_accepted_types(topic)]
     queues = [
@@ -51,9 +49,7 @@ async def query_assignment(
     name, group_name = name_from(request.topic), name_from(request.group)
     check_topic_of_client(name)
     check_group_of_client(group_name)
-    topic = service.state.topics.get(name)
-    if topic is None:
-        raise no_route(name)
+    topic = require_route(service.state, name)
     group = service.state.groups.get(group_name)
     permission = service.state.properties.broker_permission
     queue_ids = list_assigned_queue_ids(topic, permission, fifo=group is not None and group.consume_message_orderly)

@@ -29,6 +29,7 @@ from rmqpull_proto.remoting.routes import TopicRoute
 
 _FOUND_OR_NOT = frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST)))
 PROBES_MAX = 3
+"""How often one look asks whether the name servers are proxies, while those that it asks go away."""
 _logger = logging.getLogger(__name__)
 
 
@@ -275,10 +276,7 @@ class Routes:
             calls = [
                 exchange.start(
                     Target(topic, broker_name, may_use_slave=True),
-                    RemotingCommand(
-                        RequestCode.GET_TOPIC_STATS_INFO,
-                        {"topic": self._find_name(topic) if is_light(topic) else topic},
-                    ),
+                    RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, {"topic": self._find_asked(topic)}),
                     accepted=_FOUND_OR_NOT,
                     deadline_s=time.monotonic()
                     + min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000),
