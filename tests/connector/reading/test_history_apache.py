@@ -311,6 +311,7 @@ def test_a_store_that_was_restored_is_noticed(topic: Topic, tmp_path: Path) -> N
     check_that_lost_messages_are_noticed(topic, *running)
 
 
+@pytest.mark.nightly
 def test_a_slave_is_not_believed_and_a_master_that_comes_back_raises_no_alarm(
     start_apache: StartApache,
 ) -> None:

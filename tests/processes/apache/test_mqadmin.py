@@ -233,12 +233,14 @@ def printed(
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", list_commands(SAME + WITH_MEMBER))
 def test_a_command_prints_the_same_lines(printed: Mapping[str, Printed], command: str) -> None:
     here, there = printed[command]
     assert here == there
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", list_commands(FIRST_LINE))
 def test_a_command_prints_the_same_table(printed: Mapping[str, Printed], command: str) -> None:
     here, there = printed[command]
@@ -246,6 +248,7 @@ def test_a_command_prints_the_same_table(printed: Mapping[str, Printed], command
     assert len(here) > 1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", list_commands(NAMES))
 def test_a_command_prints_the_same_names(printed: Mapping[str, Printed], command: str) -> None:
     here, there = (
@@ -256,16 +259,19 @@ def test_a_command_prints_the_same_names(printed: Mapping[str, Printed], command
     assert len(here) > 2
 
 
+@pytest.mark.nightly
 def test_all_topics_are_listed(printed: Mapping[str, Printed]) -> None:
     for lines in printed["topicList -c"]:
         assert any(TOPIC in line and GROUP in line for line in lines)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_command_is_refused_clearly(printed: Mapping[str, Printed], command: str) -> None:
     assert REFUSED[command] in " ".join(printed[command].here)
 
 
+@pytest.mark.nightly
 def test_every_command_stands_in_the_documentation(
     apache_release: Release, apache: ApacheCluster, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def printed(
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("state", "command"),
     [
@@ -141,6 +142,7 @@ def test_a_command_prints_the_same_lines(printed: Mapping[str, Printed], state: 
     assert here == there
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", list_commands(ROWS))
 def test_a_command_prints_the_same_rows(printed: Mapping[str, Printed], command: str) -> None:
     here, there = (sorted(line for line in lines if GROUP in line) for lines in printed[f"taken: {command}"])

@@ -36,6 +36,7 @@ def test_a_started_broker_is_registered_and_creates_topics(apache: ApacheCluster
     assert [(one["brokerName"], one["writeQueueNums"]) for one in queues] == [("broker-a", 3)]
 
 
+@pytest.mark.nightly
 def test_a_killed_broker_comes_back_on_its_ports_with_its_topics(start_apache: StartApache) -> None:
     cluster = start_apache()
     broker, administration = cluster.brokers[0], cluster.administration

@@ -105,6 +105,7 @@ def list_rows(client: BrokerClient, topic: str) -> list[int]:
     return sorted({found.row for found in read(client, topic)})
 
 
+@pytest.mark.nightly
 def test_rows_offsets_and_waits_go_over_both(
     client: BrokerClient, cluster: ApacheCluster, balancer: Forwarder, topic: str, has_one_address: bool
 ) -> None:
@@ -127,6 +128,7 @@ def test_rows_offsets_and_waits_go_over_both(
         assert min(balancer.led.values()) > 1
 
 
+@pytest.mark.nightly
 def test_a_read_goes_on_when_one_is_killed(
     client: BrokerClient, cluster: ApacheCluster, proxies: Sequence[Proxy], topic: str
 ) -> None:
@@ -140,6 +142,7 @@ def test_a_read_goes_on_when_one_is_killed(
     assert {each.row for each in found} == set(range(ROWS))
 
 
+@pytest.mark.nightly
 def test_rows_are_written_at_least_once_when_one_is_killed(
     client: BrokerClient, cluster: ApacheCluster, proxies: Sequence[Proxy], topic: str
 ) -> None:
@@ -151,6 +154,7 @@ def test_rows_are_written_at_least_once_when_one_is_killed(
     assert list_rows(client, topic) == list(range(ROWS))
 
 
+@pytest.mark.nightly
 def test_a_wait_and_offsets_go_on_when_one_is_killed(
     client: BrokerClient, cluster: ApacheCluster, proxies: Sequence[Proxy], topic: str
 ) -> None:

@@ -183,6 +183,7 @@ def test_a_grpc_port_in_the_place_of_a_name_server(apache: ApacheCluster, connec
             channel.listings.list_topics()
 
 
+@pytest.mark.nightly
 def test_a_broker_that_is_killed_and_started_again_is_waited_for(start_apache: StartApache, connect: Open) -> None:
     cluster = start_apache()
     cluster.administration.create_topic("orders", 2)
@@ -221,6 +222,7 @@ def test_brokers_join_and_leave(start_apache: StartApache, connect: Open) -> Non
         channel.call(*ask_max(lost))
 
 
+@pytest.mark.nightly
 def test_a_broker_that_registers_after_others_is_waited_for_and_a_deleted_topic_is_not(
     start_apache: StartApache, connect: Open
 ) -> None:
@@ -266,6 +268,7 @@ def test_a_permission_that_is_taken_away_hides_no_queue(apache: ApacheCluster, c
     assert channel.routes.get_route(topic).list_unreadable(topic) == []
 
 
+@pytest.mark.nightly
 def test_a_slave_responds_while_its_master_is_away(start_apache: StartApache, connect: Open) -> None:
     cluster = start_apache(make_replicated_cluster)
     cluster.administration.create_topic("orders", 1)

@@ -68,6 +68,7 @@ def test_brokers_that_are_killed_in_the_middle_of_a_read(start_apache: StartApac
     assert found == {entry.queue: list(range(entry.until_offset)) for entry in ranges}
 
 
+@pytest.mark.nightly
 def test_a_slave_is_read_while_its_master_is_away(start_apache: StartApache) -> None:
     cluster = start_apache(make_replicated_cluster)
     served = ServedApache(cluster, 4)

@@ -228,6 +228,7 @@ def test_every_acknowledged_row_survives_kills_of_brokers(
     assert all(is_in_order(numbers) for numbers in by_queue.values())
 
 
+@pytest.mark.nightly
 def test_a_row_that_the_slave_lacks_is_not_acknowledged(start_apache: StartApache) -> None:
     cluster = start_apache(make_replicated_cluster)
     cluster.administration.create_topic("copied", 2)
