@@ -7,6 +7,7 @@ from rmqpull_broker.core.model import CustomizedBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut, OffsetsCommitted
 from rmqpull_broker.core.state.names import (
+    GROUPS_FROM_START,
     check_group_name,
     check_group_spelling,
     is_creatable_group,
@@ -40,7 +41,8 @@ def find_or_create_group(draft: Draft, name: str) -> GroupConfig | None:
     group = draft.find_group(name)
     if group is not None or not is_creatable_group(name):
         return group
-    if not (draft.properties.auto_create_subscription_group or is_system_group(name)):
+    may_create = draft.properties.auto_create_subscription_group or is_system_group(name) or name in GROUPS_FROM_START
+    if not may_create:
         return None
     group = GroupConfig(name)
     draft.add(GroupPut(group))

@@ -30,7 +30,7 @@ def create_topic(draft: Draft, topic: TopicConfig) -> None:
     queues or another type.
     """
     check_topic_name(topic.name)
-    _check(draft, topic)
+    _check(draft, topic, 1)
     existing = draft.find_topic(topic.name)
     if existing is None:
         draft.add(TopicPut(topic))
@@ -41,14 +41,14 @@ def create_topic(draft: Draft, topic: TopicConfig) -> None:
         )
 
 
-def put_topic(draft: Draft, topic: TopicConfig, refusal: BrokerError | None = None) -> TopicConfig:
+def put_topic(draft: Draft, topic: TopicConfig, refusal: BrokerError | None = None, queues_min: int = 1) -> TopicConfig:
     """Creates or changes a topic, like UPDATE_AND_CREATE_TOPIC, and returns it.
 
     A change keeps the topic's creation id and its messages, even in queues that the topic no longer has. Raises
     IllegalTopic and BadRequest (rules 3.9.3), and ``refusal`` instead of a change.
     """
     check_changed_name(draft.state, topic.name)
-    _check(draft, topic)
+    _check(draft, topic, queues_min)
     existing = draft.find_topic(topic.name)
     if existing is not None:
         topic = replace(topic, creation_id=existing.creation_id)
@@ -117,10 +117,10 @@ def _refuse_system_topic(state: BrokerState, name: str) -> None:
         raise IllegalTopic(f"The topic[{name}] is conflict with system topic.")
 
 
-def _check(draft: Draft, topic: TopicConfig) -> None:
+def _check(draft: Draft, topic: TopicConfig, queues_min: int) -> None:
     for count in (topic.read_queue_nums, topic.write_queue_nums):
-        if not 1 <= count <= QUEUES_MAX:
-            raise BadRequest(f"topic {topic.name} needs 1 to {QUEUES_MAX} queues, got {count}")
+        if not queues_min <= count <= QUEUES_MAX:
+            raise BadRequest(f"topic {topic.name} needs {queues_min} to {QUEUES_MAX} queues, got {count}")
     if not 0 <= topic.perm <= PERM_MAX:
         raise BadRequest(f"topic {topic.name} has the permission {topic.perm}: expected 0 to {PERM_MAX}")
     if topic.topic_type is TopicType.MIXED and not draft.properties.enable_mixed_message_type:

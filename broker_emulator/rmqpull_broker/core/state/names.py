@@ -49,6 +49,17 @@ _LEGAL_TEXT = "^[%|a-zA-Z0-9_-]+$"
 _SYSTEM_TOPICS = SEND_FORBIDDEN | {"BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", TBW102}
 _SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+GROUPS_FROM_START = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""The groups that each broker has from its start (``SubscriptionGroupManager.init`` of 5.5.0)."""
 
 
 def name_pop_retry_topic(group: str, topic: str) -> str:

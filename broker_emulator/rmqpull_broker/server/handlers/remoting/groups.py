@@ -9,6 +9,7 @@ from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.names import GROUPS_FROM_START
 from rmqpull_broker.server.handlers.remoting.admin_codec import find_refusal
 from rmqpull_broker.server.handlers.remoting.page_codec import cut_page
 from rmqpull_broker.server.runtime.long_answers import Answer, answer
@@ -118,9 +119,9 @@ async def delete_group(service: RemotingService, call: RemotingCall) -> Remoting
 
 
 def list_group_settings(service: RemotingService, call: RemotingCall) -> Answer:
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the settings of all groups, or of a page of them."""
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the settings of all groups, also the system's, or of a page of them."""
     header = call.read_header(GetAllSubscriptionGroupRequestHeader)
-    listed = dict(service.service.state.groups)
+    listed = {**{name: GroupConfig(name) for name in GROUPS_FROM_START}, **service.service.state.groups}
     others: dict[str, Any] = {"forbiddenTable": {}}
     total = GetAllSubscriptionGroupResponseHeader(total_group_num=len(listed))
     page = cut_page(listed, header.group_seq, header.data_version, header.max_group_num)

@@ -79,7 +79,7 @@ async def _put_all(service: RemotingService, call: RemotingCall, listed: Sequenc
     def put(draft: Draft) -> None:
         for settings, creation_id in zip(listed, creation_ids, strict=True):
             refusal = find_refusal(service, call, f"topic {settings.topic_name}")
-            topics.put_topic(draft, _make_topic(draft, settings, creation_id), refusal)
+            topics.put_topic(draft, _make_topic(draft, settings, creation_id), refusal, queues_min=0)
 
     await service.service.group_commit.execute(put)
 

@@ -9,6 +9,7 @@ import pytest
 from processes.apache.calls import CallRefused, Calls
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.names import GROUPS_FROM_START
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
@@ -25,7 +26,6 @@ def put(broker: RunningBroker, **settings: object) -> None:
     Calls().call(broker.remoting_addresses[0], RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
 
-@pytest.mark.proves("Groups of the system in lists of groups")
 def test_a_group_is_created_and_changed(broker: RunningBroker) -> None:
     put(broker, groupName="readers", retryMaxTimes=3, consumeEnable=False, unknown=1)
     put(broker, groupName="readers", retryMaxTimes=4)
@@ -34,7 +34,21 @@ def test_a_group_is_created_and_changed(broker: RunningBroker) -> None:
     assert (settings["retryMaxTimes"], settings["consumeEnable"]) == (4, True)
     assert settings["groupRetryPolicy"] == {"type": "CUSTOMIZED"}
     listed = read_json(Calls().call(broker.remoting_addresses[0], RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
-    assert listed["subscriptionGroupTable"] == {"readers": settings}
+    assert listed["subscriptionGroupTable"]["readers"] == settings
+
+
+def test_a_broker_has_groups_of_the_system_from_its_start(broker: RunningBroker) -> None:
+    """Also if it creates no others by itself."""
+    address = broker.remoting_addresses[0]
+    listed = read_json(Calls().call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+    assert listed["subscriptionGroupTable"].keys() == set(GROUPS_FROM_START)
+    change = b"autoCreateSubscriptionGroup=false"
+    Calls().call(address, RequestCode.UPDATE_BROKER_CONFIG, body=change)
+    for name in GROUPS_FROM_START:
+        found = Calls().call(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": name})
+        assert read_json(found.body)["groupName"] == name
+    with pytest.raises(CallRefused, match="No group in this broker"):
+        Calls().call(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "readers"})
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_several_topics_are_created_or_none(admin: Admin) -> None:
     assert "third" not in admin.broker.look(lambda state: state.topics)
 
 
-@pytest.mark.proves("Topics without queues")
+@pytest.mark.proves("Topics with less than 0 queues")
 @pytest.mark.proves("Flags of units (`topicSysFlag`)")
 @pytest.mark.parametrize(
     ("topic", "fields", "code", "words"),
@@ -82,7 +82,7 @@ def test_several_topics_are_created_or_none(admin: Admin) -> None:
         ("sales", {"attributes": "+message.type=MIXED"}, ResponseCode.INVALID_PARAMETER, "MIXED message type is not"),
         ("sales", {"attributes": "+cleanup.policy=DELETE"}, ResponseCode.SYSTEM_ERROR, "unsupported key"),
         ("sales", {"topicFilterType": "x"}, ResponseCode.SYSTEM_ERROR, "topicFilterType is 'x'"),
-        ("sales", {"readQueueNums": 0}, ResponseCode.INVALID_PARAMETER, "needs 1 to 1024 queues"),
+        ("sales", {"readQueueNums": -1}, ResponseCode.INVALID_PARAMETER, "needs 0 to 1024 queues"),
         ("sales", {"topicSysFlag": 1}, ResponseCode.INVALID_PARAMETER, "units are not served"),
         ("sales", {"readQueueNums": "four"}, ResponseCode.SYSTEM_ERROR, "readQueueNums is 'four'"),
     ],
@@ -91,6 +91,19 @@ def test_bad_topics_are_refused(admin: Admin, topic: str, fields: dict[str, Any]
     with pytest.raises(CallRefused, match=words) as refused:
         admin.put_topic(topic, **fields)
     assert refused.value.code == code
+
+
+def test_a_topic_without_queues_to_write_to_is_read_on(admin: Admin) -> None:
+    send(admin, b"one", 1)
+    admin.put_topic("orders", readQueueNums=2, writeQueueNums=0)
+    with pytest.raises(CallRefused, match="is illegal") as refused:
+        send(admin, b"two", 2)
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    fields = {"consumerGroup": "readers", "topic": "orders", "queueId": 1, "queueOffset": 0, "maxMsgNums": 9}
+    more = {"sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0}
+    assert b"one" in admin.call(RequestCode.PULL_MESSAGE, {**fields, **more}).body
+    admin.put_topic("closed", readQueueNums=0, writeQueueNums=0)
+    assert admin.get_topic("closed")["readQueueNums"] == 0
 
 
 def test_a_topic_is_deleted_once_and_deleting_it_again_is_no_error(admin: Admin) -> None:
