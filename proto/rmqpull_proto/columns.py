@@ -19,8 +19,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 KEYS = pa.list_(pa.field("element", pa.string()))
 PROPERTIES = pa.map_(pa.string(), pa.string())
 
-# The priority of a message, a column of rows that is on no wire, and the property in `systemProperties` that has it.
-PRIORITY = pa.int32()
+# The property in `systemProperties` with the priority of a message. A publish has a column `priority`, a pull has none.
 PRIORITY_PROPERTY = properties.PRIORITY
 
 # The compression of a body. 1 and 2 are of apache.rocketmq.v2.Encoding; GZIP is a gzip or a zlib stream, which its
@@ -71,6 +70,7 @@ PUBLISH_SCHEMA = pa.schema(
         ("bodyEncoding", pa.int32()),
         ("brokerName", pa.string()),  # with queueId: the queue of the row
         ("queueId", pa.int32()),
+        ("priority", pa.int32()),  # from 0; servers that take it say `takes_priorities`
     ]
 )
 

@@ -40,6 +40,7 @@ class FakeProducer:
     row_counts: list[int | None] = field(default_factory=list)
     gap_refusals: list[bool] = field(default_factory=list)
     tells_commit_gaps: bool = True
+    takes_priorities: bool = True
     response: CommitResponse = field(default_factory=lambda: CommitResponse(False, False))
     dropped: list[TransactionId] = field(default_factory=list)
     keeps: int = 0
@@ -59,6 +60,7 @@ class FakeProducer:
             property_rules=KEPT_IN_COLUMNS,
             topics_per_call_max=self.topics_per_call_max,
             tells_commit_gaps=self.tells_commit_gaps,
+            takes_priorities=self.takes_priorities,
             keeps_order=self.keeps_order,
         )
 

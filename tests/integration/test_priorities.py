@@ -1,6 +1,6 @@
 """Rows with priorities are written to the emulator or a real RocketMQ, and read from it.
 
-Runs once: RocketMQ has topics of type PRIORITY from 5.4 on, and only the remoting protocol writes priorities.
+Runs once: RocketMQ has topics of type PRIORITY from 5.4 on.
 """
 
 from __future__ import annotations
@@ -14,28 +14,46 @@ from pyspark.sql import SparkSession
 from processes.apache.java_clients import JavaConsumer, JavaProducer
 from processes.apache.releases import RELEASE_4, RELEASE_5_5, Release
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.testing import running_broker
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.testing import Topics, running_broker
 from tests.harness.apache import run_apache
 from tests.harness.waiting import wait_until
 
 
-@pytest.mark.parametrize("protocol", ["nameServers", "endpoints"])
-def test_the_emulator_takes_priorities(spark: SparkSession, protocol: str) -> None:
-    """They are read over each protocol."""
-    with running_broker({"by-priority": (4, TopicType.PRIORITY)}, remoting=True) as broker:
-        (address,) = broker.remoting_addresses
-        rows = spark.sql("SELECT * FROM VALUES ('0', 0), ('2', 2), ('9', 9), ('none', NULL) AS t(body, priority)")
-        rows.write.format("rmqpull").options(nameServers=address, topic="by-priority").mode("append").save()
-        server = {"nameServers": address, "endpoints": broker.endpoints}[protocol]
-        source = spark.read.format("rmqpull").options(**{protocol: server}, topic="by-priority")
+@pytest.mark.parametrize(
+    ("extensions", "writes", "reads"),
+    [
+        ("columns,admin,stages", {"nameServers": ""}, "endpoints"),
+        ("columns,admin,stages", {"endpoints": ""}, "nameServers"),
+        ("columns,admin,stages", {"endpoints": "", "delivery": "at-least-once"}, "endpoints"),
+        ("none", {"endpoints": ""}, "endpoints"),
+    ],
+    ids=["remoting", "stages", "columns", "standard"],
+)
+def test_the_emulator_takes_priorities(
+    spark: SparkSession, extensions: str, writes: dict[str, str], reads: str
+) -> None:
+    """They are written and read over each protocol."""
+    mixed = BrokerProperties(enable_mixed_message_type=True)
+    topics: Topics = {"urgent": (4, TopicType.MIXED)}
+    with running_broker(topics, remoting=True, extensions=extensions, properties=mixed) as broker:
+        servers = {"nameServers": broker.remoting_addresses[0], "endpoints": broker.endpoints}
+        to = {name: value or servers[name] for name, value in writes.items()}
+        rows = spark.sql(
+            "SELECT * FROM VALUES ('0', 0, NULL), ('2', 2, NULL), ('9', 9, NULL), ('none', NULL, NULL), "
+            "('group', 3, 'g') AS t(body, priority, messageGroup)"
+        )
+        rows.write.format("rmqpull").options(**to, topic="urgent").mode("append").save()
+        source = spark.read.format("rmqpull").options(**{reads: servers[reads]}, topic="urgent")
         found = source.option("columns", "priority,body,queueId").load().collect()
     queues = {bytes(row["body"]).decode(): (row["priority"], row["queueId"]) for row in found}
-    assert queues.pop("none")[0] is None
+    assert queues.pop("none")[0] is queues.pop("group")[0] is None
     assert queues == {"0": (0, 0), "2": (2, 2), "9": (9, 3)}
 
 
 def test_priorities_are_written_and_read(spark: SparkSession, apache_release: Release, tmp_path: Path) -> None:
-    """A broker puts a message of priority 2 into queue 2, and one above the last queue into that."""
+    """A broker puts a message of priority 2 into queue 2, and one above the last queue into that, also behind a proxy's
+    gRPC port."""
     if apache_release is RELEASE_4:
         pytest.skip("4.x has no priorities")
     with run_apache(RELEASE_5_5, tmp_path) as start:
@@ -45,9 +63,10 @@ def test_priorities_are_written_and_read(spark: SparkSession, apache_release: Re
         administration.create_topic("mixed", 4, attributes={"message.type": "MIXED"})
         administration.create_topic("normal", 4, attributes={"message.type": "NORMAL"})
 
-        def write(topic: str, rows: str) -> None:
+        def write(topic: str, rows: str, **server: str) -> None:
             frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(body, priority, messageGroup, deliveryTimestamp)")
-            frame.write.format("rmqpull").options(nameServers=cluster.addresses, topic=topic).mode("append").save()
+            options = {"topic": topic, **(server or {"nameServers": cluster.addresses})}
+            frame.write.format("rmqpull").options(**options).mode("append").save()
 
         def read(topic: str, count: int) -> dict[str, tuple[int | None, int]]:
             wait_until(
@@ -83,3 +102,6 @@ def test_priorities_are_written_and_read(spark: SparkSession, apache_release: Re
             write("normal", f"('top', 3, {none})")
         with pytest.raises(PySparkException, match="its priority is below 0"):
             write("mixed", f"('below', -1, {none})")
+
+        write("by-priority", f"('through-proxy', 1, {none})", endpoints=cluster.start_proxy().address)
+        assert read("by-priority", 8)["through-proxy"] == (1, 1)

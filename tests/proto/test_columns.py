@@ -58,6 +58,7 @@ def test_publish_schema() -> None:
         "bodyEncoding int32",
         "brokerName string",
         "queueId int32",
+        "priority int32",
     ]
 
 

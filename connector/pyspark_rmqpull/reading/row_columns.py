@@ -43,7 +43,7 @@ class RowColumns:
 
     def __init__(self, schema: StructType, bodies: str = BODIES_UNPACKED) -> None:
         self._decompressor = BodyDecompressor(bodies)
-        types = {field.name: field.type for field in wire.PULLABLE_SCHEMA} | _OF_QUEUE | {"priority": wire.PRIORITY}
+        types = {field.name: field.type for field in wire.PULLABLE_SCHEMA} | _OF_QUEUE | {"priority": pa.int32()}
         self._schema = pa.schema([(name, types[name]) for name in schema.fieldNames()])
 
     @property
@@ -106,7 +106,7 @@ def _read_priorities(properties: pa.MapArray) -> pa.Array:
     # Until Arrow 21 at least, if_else with a null returns other texts for a slice.
     numbers = pc.utf8_ltrim(pc.replace_with_mask(texts, is_other, pa.scalar(None, pa.string())), "+").cast(pa.int64())
     is_large = pc.fill_null(pc.greater(numbers, _INT_MAX), False)
-    return pc.replace_with_mask(numbers, is_large, pa.scalar(None, pa.int64())).cast(wire.PRIORITY)
+    return pc.replace_with_mask(numbers, is_large, pa.scalar(None, pa.int64())).cast(pa.int32())
 
 
 class BodyDecompressor:

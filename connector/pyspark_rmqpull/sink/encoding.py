@@ -18,7 +18,7 @@ from pyspark_rmqpull.sink.uncarried_properties import DroppedProperties, find_ro
 from rmqpull_client.transports.property_rules import PropertyRules
 from rmqpull_proto import columns as wire
 
-_TYPES = {field.name: field.type for field in wire.PUBLISH_SCHEMA} | {"priority": wire.PRIORITY}
+_TYPES = {field.name: field.type for field in wire.PUBLISH_SCHEMA}
 _ZLIB_LEVEL = 5  # RocketMQ's
 _CODECS: Mapping[str, Callable[[bytes], bytes]] = {
     "ZLIB": lambda body: zlib.compress(body, _ZLIB_LEVEL),

@@ -65,10 +65,6 @@ def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
         raise OptionError(f"Column body is missing. The sink takes {spell_columns()}.")
     if options.topic is None and "topic" not in schema.names:
         raise OptionError("The rows have no topic. Set option topic, or add a column topic.")
-    if "priority" in schema.names and not options.name_servers:
-        raise OptionError(
-            "Column priority needs nameServers: only the remoting protocol writes priorities. Drop the column."
-        )
     if options.queue_selector == EXPLICIT and not {"brokerName", "queueId"} <= set(schema.names):
         raise OptionError("Option queueSelector is explicit, which needs the columns brokerName and queueId.")
 

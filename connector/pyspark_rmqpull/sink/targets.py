@@ -17,6 +17,8 @@ from rmqpull_client.transports.reached import list_reached, take_over_reached
 PLANNING_MOST_MS = 5_000
 """How long a stream waits for a server that is away while it plans a write. Spark cannot end a process that plans, so
 ``query.stop()`` waits for it. Tasks it can end, so they wait for the rest of the time."""
+_COLUMNS_BY_TYPE = {"FIFO": "messageGroup", "DELAY": "deliveryTimestamp", "PRIORITY": "priority"}
+"""The column that makes a row a message of this type."""
 _logger = logging.getLogger(__name__)
 
 
@@ -68,9 +70,14 @@ def check_targets(producer: Producer, options: SinkOptions, columns: Collection[
     rows.
     """
     refuse_unsupported(producer, options)
+    if "priority" in columns and not producer.abilities.takes_priorities:
+        raise OptionError(
+            f"The rows have a column priority, but {producer.abilities.server} takes none. Use a newer rmqpull-broker, "
+            "or drop the column."
+        )
     if options.topic is not None:
         types = Targets(producer).check(options.topic)
-        for message_type, column in (("FIFO", "messageGroup"), ("DELAY", "deliveryTimestamp")):
+        for message_type, column in _COLUMNS_BY_TYPE.items():
             if types == {message_type} and column not in columns:
                 raise OptionError(
                     f"Topic {options.topic} takes only {message_type} messages, which need a column {column}."

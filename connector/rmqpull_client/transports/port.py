@@ -245,6 +245,8 @@ class Abilities(NamedTuple):
     """How many topics one call in columns may be for."""
     tells_commit_gaps: bool = False
     """Whether commits count the missing numbers of a query's transactions, and can be refused because of them."""
+    takes_priorities: bool = True
+    """Whether rows may have a priority."""
     keeps_order: bool = False
     """Whether calls that are in flight at the same time keep the order of their rows, also when some are refused."""
 

@@ -43,7 +43,7 @@ def batch(count: int | None = None, **columns: Any) -> pa.RecordBatch:
 def only(parted: PartedRows) -> pa.RecordBatch:
     (part,) = parted.by_topic()
     for field in part.rows.schema:
-        assert field.type == (wire.PRIORITY if field.name == "priority" else wire.PUBLISH_SCHEMA.field(field.name).type)
+        assert field.type == wire.PUBLISH_SCHEMA.field(field.name).type
     return part.rows
 
 

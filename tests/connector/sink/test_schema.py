@@ -89,14 +89,6 @@ def test_other_columns_are_refused_with_advice(columns: str, sentence: str) -> N
     assert str(refused.value) == sentence
 
 
-def test_priorities_need_a_cluster() -> None:
-    with pytest.raises(OptionError, match="Column priority needs nameServers"):
-        check("topic STRING, body STRING, priority INT")
-    fields = [StructField("body", StringType()), StructField("priority", IntegerType())]
-    options = SinkOptions.from_options({"nameServers": "a:1", "topic": "orders"})
-    check_sink_schema(StructType(fields), options)
-
-
 def test_queue_selector_explicit_needs_both_queue_columns() -> None:
     with pytest.raises(OptionError, match="needs the columns brokerName and queueId"):
         check("topic STRING, body STRING, queueId INT", queueSelector="explicit")

@@ -29,6 +29,7 @@ def check(producer: FakeProducer, given: Mapping[str, str]) -> SinkOptions:
         ({"orders": {"TRANSACTION"}}, {}, "Topic orders takes only transactional messages"),
         ({"orders": {"FIFO"}}, {}, "Topic orders takes only FIFO messages, which need a column messageGroup."),
         ({"orders": {"DELAY"}}, {}, "Topic orders takes only DELAY messages, which need a column deliveryTimestamp."),
+        ({"orders": {"PRIORITY"}}, {}, "Topic orders takes only PRIORITY messages, which need a column priority."),
         ({"orders": {"NORMAL"}, "dead": {"FIFO"}}, DEAD, "Topic dead takes no NORMAL messages"),
     ],
 )
@@ -38,6 +39,15 @@ def test_topics_that_cannot_take_the_rows_are_refused_with_advice(
     producer.types = types
     with pytest.raises(OptionError, match=sentence):
         check(producer, {"topic": "orders"} | given)
+
+
+def test_priorities_need_a_server_that_takes_them(producer: FakeProducer) -> None:
+    options = SinkOptions.from_options({"endpoints": "a:1"})
+    check_targets(cast("Producer", producer), options, ["body", "priority"])
+    producer.takes_priorities = False
+    check_targets(cast("Producer", producer), options, ["body"])
+    with pytest.raises(OptionError, match="have a column priority, but the server at a:1 takes none"):
+        check_targets(cast("Producer", producer), options, ["body", "priority"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Preparing published batches for the store: filling in defaults, and sorting rows by queue."""
+"""Preparing published batches for the store: filling in defaults, and sorting rows by queue.
+
+A column ``priority`` of the publisher stays a column of its own until rows get RocketMQ's own properties.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_broker.core.sending.queue_selection import select_by_message_group
-from rmqpull_proto.remoting.properties import OWN, SHARDING_KEY, TRACE_CONTEXT
+from rmqpull_proto.remoting.properties import OWN, PRIORITY, SHARDING_KEY, TRACE_CONTEXT
 
 _OWN = pa.array(sorted(OWN), pa.string())
 _WITH_COLUMN = pa.array([SHARDING_KEY, TRACE_CONTEXT])
@@ -21,7 +24,10 @@ _WITH_COLUMN = pa.array([SHARDING_KEY, TRACE_CONTEXT])
 def complete_batch(
     published: pa.RecordBatch, message_ids: MessageIds, now_ms: int, born_host: str, store_host: str
 ) -> pa.RecordBatch:
-    """Returns a published batch in the stored schema. Fields that the publisher left out get their defaults."""
+    """Returns a published batch in the stored schema, with its priorities if it has any.
+
+    Fields that the publisher left out get their defaults.
+    """
     count = published.num_rows
     defaults = {
         "properties": pa.scalar(None, columns.STORED_SCHEMA.field("properties").type),
@@ -50,7 +56,40 @@ def complete_batch(
         elif array.null_count and field.name in defaults:
             array = _fill(array, defaults[field.name])
         arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
+    if "priority" in published.schema.names and published.column("priority").null_count < count:
+        batch = batch.append_column("priority", published.column("priority"))
+    return batch
+
+
+def take_priorities(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
+    """Returns a batch in the stored schema, and the priorities of its rows, null where a row's type is another one.
+
+    The priority becomes one of RocketMQ's own properties. ``batch`` comes from :func:`move_own_properties`.
+    """
+    if "priority" not in batch.schema.names:
+        return batch, None
+    is_other = pc.or_(pc.is_valid(batch.column("deliveryTimestamp")), pc.is_valid(batch.column("messageGroup")))
+    priorities = pc.replace_with_mask(batch.column("priority"), is_other, pa.scalar(None, pa.int32()))
+    batch = batch.select(columns.STORED_SCHEMA.names)
+    index = batch.schema.get_field_index("systemProperties")
+    own = _add_entry(batch.column(index), PRIORITY, priorities.cast(pa.string()))
+    return batch.set_column(index, columns.STORED_SCHEMA.field(index), own), priorities
+
+
+def _add_entry(maps: pa.MapArray, name: str, values: pa.Array) -> pa.MapArray:
+    """Returns maps, none of which is null, with one more entry each, unless its value is null."""
+    keys, items = (columns.slice_live_values(maps, entries) for entries in (maps.keys, maps.items))
+    given = pc.indices_nonzero(values.is_valid()).cast(pa.int64())
+    # Arrow ends the process when it is asked for the parents of a map's entries.
+    parents = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, maps.keys)).cast(pa.int64())
+    # The sort is stable, so the new entry of a map is its last one.
+    order = pc.array_sort_indices(pa.concat_arrays([parents, given]))
+    counts = pc.add(columns.count_list_entries(maps), values.is_valid().cast(pa.int32()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
+    keys = pa.concat_arrays([keys, pa.repeat(name, len(given))]).take(order)
+    items = pa.concat_arrays([items, values.take(given)]).take(order)
+    return pa.MapArray.from_arrays(offsets, keys, items, maps.type)
 
 
 def find_message_groups(batch: pa.RecordBatch) -> pa.Array:

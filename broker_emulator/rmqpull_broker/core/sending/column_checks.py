@@ -40,7 +40,7 @@ _Violations = Iterator[_Violation]
 def check_columns(batch: pa.RecordBatch, now_ms: int) -> None:
     """Raises the error of the first rule that the first bad message breaks.
 
-    ``batch`` is of ``columns.STORED_SCHEMA``.
+    ``batch`` is of ``columns.STORED_SCHEMA``, and may have a column ``priority``.
     """
     violations = [violation for rule in _RULES for violation in rule(batch, now_ms)]
     if violations:
@@ -129,6 +129,11 @@ def _check_delivery(batch: pa.RecordBatch, now_ms: int) -> _Violations:
     yield from _first(pc.greater(times, latest_us), lambda _: refusals.far_delivery())
 
 
+def _check_priority(batch: pa.RecordBatch, _: int) -> _Violations:
+    if "priority" in batch.schema.names:
+        yield from _first(pc.less(batch.column("priority"), 0), lambda _: refusals.negative_priority())
+
+
 def _check_group(batch: pa.RecordBatch, _: int) -> _Violations:
     groups = batch.column("messageGroup")
     yield from _first(_blank(groups), lambda _: refusals.blank_group())
@@ -176,6 +181,7 @@ _RULES = (
     _check_size,
     _check_msg_id,
     _check_delivery,
+    _check_priority,
     _check_group,
     _check_stored_properties,
     _check_body_encoding,
@@ -187,7 +193,10 @@ def find_row_types(batch: pa.RecordBatch) -> pa.Array:
     """Returns the type of each message by its name in ``TopicType``."""
     delayed = pc.is_valid(batch.column("deliveryTimestamp"))
     grouped = pc.is_valid(find_message_groups(batch))
-    undelayed = pc.if_else(grouped, TopicType.FIFO.value, TopicType.NORMAL.value)
+    others: pa.Array | pa.Scalar = pa.scalar(TopicType.NORMAL.value)
+    if "priority" in batch.schema.names:
+        others = pc.if_else(pc.is_valid(batch.column("priority")), TopicType.PRIORITY.value, others)
+    undelayed = pc.if_else(grouped, TopicType.FIFO.value, others)
     return pc.if_else(delayed, TopicType.DELAY.value, undelayed)
 
 

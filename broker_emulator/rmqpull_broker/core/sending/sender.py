@@ -26,9 +26,10 @@ from rmqpull_broker.core.sending.column_batches import (
     move_own_properties,
     select_queue_ids,
     sort_by_queue,
+    take_priorities,
 )
 from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
-from rmqpull_broker.core.sending.priorities import apply_priority
+from rmqpull_broker.core.sending.priorities import apply_priorities, apply_priority
 from rmqpull_broker.core.sending.publishing import (
     AutoCreation,
     CheckedBatch,
@@ -153,6 +154,7 @@ class Sender:
         if published.by_keys:
             groups = pc.coalesce(groups, join_keys(batch.column("keys")))
         all_types = find_row_types(batch)
+        batch, priorities = take_priorities(move_own_properties(batch))
         begin, queues, indexes = 0, list[MessageQueue](), list[pa.Array]()
         for part in parts:
             types, its_groups, its_rows = (column.slice(begin, part.row_count) for column in (all_types, groups, batch))
@@ -163,10 +165,12 @@ class Sender:
             own_queues = draft.state.list_writable_queues(topic)
             take_turn = partial(self.selector.take_turn, part.topic, len(own_queues))
             index = select_queue_ids(its_groups, chosen, len(own_queues), take_turn)
+            if priorities is not None:
+                index = apply_priorities(index, priorities.slice(begin, part.row_count), topic.write_queue_nums)
             indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)
             queues += own_queues
             begin += part.row_count
-        batch, counts = sort_by_queue(move_own_properties(batch), pa.concat_arrays(indexes), len(queues))
+        batch, counts = sort_by_queue(batch, pa.concat_arrays(indexes), len(queues))
         return BatchToStore([(queues[index], count) for index, count in counts], batch)
 
     def _find_writable_topic(

@@ -142,6 +142,7 @@ def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Abi
         property_rules=KEPT_BY_PROXIES if lacks["columns"] else KEPT_IN_COLUMNS,
         topics_per_call_max=int(described.publish_topics_max) or 1,  # an older server takes one
         tells_commit_gaps=described.tells_commit_gaps,
+        takes_priorities=described.takes_priorities or lacks["columns"] is not None,
     )
 
 
@@ -170,6 +171,8 @@ def _make_message(topic: str, row: dict[str, Any]) -> v2.Message:
         body_encoding=v2.Encoding.IDENTITY if row.get("bodyEncoding", 1) == 1 else v2.Encoding.GZIP,
     )
     system.born_timestamp.GetCurrentTime()
+    if row.get("priority") is not None:
+        system.message_type, system.priority = v2.MessageType.PRIORITY, row["priority"]
     if row.get("messageGroup") is not None:
         system.message_type = v2.MessageType.FIFO
     if row.get("deliveryTimestamp") is not None:

@@ -58,7 +58,7 @@ class DescribeServerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeServerResponse(_message.Message):
-    __slots__ = ("status", "version", "extensions", "pull_rows_max", "pull_bytes_max", "publish_bytes_max", "publish_rows_max", "publish_topics_max", "tells_commit_gaps")
+    __slots__ = ("status", "version", "extensions", "pull_rows_max", "pull_bytes_max", "publish_bytes_max", "publish_rows_max", "publish_topics_max", "tells_commit_gaps", "takes_priorities")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,7 @@ class DescribeServerResponse(_message.Message):
     PUBLISH_ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_TOPICS_MAX_FIELD_NUMBER: _ClassVar[int]
     TELLS_COMMIT_GAPS_FIELD_NUMBER: _ClassVar[int]
+    TAKES_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     version: str
     extensions: _containers.RepeatedScalarFieldContainer[str]
@@ -77,7 +78,8 @@ class DescribeServerResponse(_message.Message):
     publish_rows_max: int
     publish_topics_max: int
     tells_commit_gaps: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ..., publish_topics_max: _Optional[int] = ..., tells_commit_gaps: bool = ...) -> None: ...
+    takes_priorities: bool
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ..., publish_topics_max: _Optional[int] = ..., tells_commit_gaps: bool = ..., takes_priorities: bool = ...) -> None: ...
 
 class PublishColumnsRequest(_message.Message):
     __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums", "queue_selector", "parts")

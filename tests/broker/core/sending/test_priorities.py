@@ -1,13 +1,17 @@
-"""In which queue a single message with a priority is stored, by each way of sending it (rules 3.19)."""
+"""In which queue a message with a priority is stored, by each way of sending it (rules 3.19)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import InternalError, MessagePropertyConflictWithType
 from rmqpull_broker.core.model import Message, MessageQueue, TopicType
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.priorities import apply_priority, read_priority
 from rmqpull_broker.core.sending.send_requests import SendRequest, SendResult, send_request
 from rmqpull_broker.core.sending.storing import MessageToStore
@@ -103,3 +107,61 @@ def test_each_broker_has_a_queue_for_the_priority() -> None:
         core.send(make("1"))
     found = {name: len(core.rows(MessageQueue("orders", name, 1))) for name in ("broker-a", "broker-b")}
     assert found == {"broker-a": 2, "broker-b": 2}
+
+
+ROWS = st.tuples(
+    st.none() | st.integers(0, 4) | st.just(2_147_483_647), st.none() | st.just("g"), st.none() | st.integers(1, 9_000)
+)
+
+
+@given(rows=st.lists(ROWS, min_size=1))
+def test_rows_of_a_batch_are_stored_like_single_messages(rows: list[tuple[int | None, str | None, int | None]]) -> None:
+    one_by_one, at_once = (CoreHarness(("broker-a", "broker-b")) for _ in range(2))
+    for core in (one_by_one, at_once):
+        core.state.properties = BrokerProperties(enable_mixed_message_type=True)
+        core.topic(queue_count=3, topic_type=TopicType.MIXED)
+    for number, (priority, group, delay_ms) in enumerate(rows):
+        own = {} if priority is None else {PRIORITY: str(priority)}
+        delivery_ms = None if delay_ms is None else one_by_one.now_ms + delay_ms
+        one_by_one.send(
+            Message(b"x", str(number), message_group=group, delivery_timestamp_ms=delivery_ms, system_properties=own)
+        )
+    priorities, groups, delays = (list(values) for values in zip(*rows, strict=True))
+    times = [None if delay_ms is None else (at_once.now_ms + delay_ms) * 1000 for delay_ms in delays]
+    columns = {
+        "body": pa.array([b"x"] * len(rows)),
+        "msgId": pa.array([str(number) for number in range(len(rows))]),
+        "messageGroup": pa.array(groups, pa.string()),
+        "deliveryTimestamp": pa.array(times, pa.timestamp("us", "UTC")),
+        "priority": pa.array(priorities, pa.int32()),
+    }
+    at_once.publish(pa.record_batch(columns))
+
+    def read(core: CoreHarness, queue: MessageQueue) -> list[tuple[str, Any]]:
+        return [(row.message.msg_id, dict(row.message.system_properties)) for row in core.rows(queue)]
+
+    for broker in ("broker-a", "broker-b"):
+        for queue_id in range(3):
+            queue = MessageQueue("orders", broker, queue_id)
+            assert read(at_once, queue) == read(one_by_one, queue)
+
+
+def test_a_batch_keeps_other_own_properties_beside_the_priority(core: CoreHarness) -> None:
+    core.state.properties = BrokerProperties(enable_mixed_message_type=True)
+    core.topic(queue_count=1, topic_type=TopicType.MIXED)
+    properties = [[("INNER_NUM", "2"), ("mine", "1")], [], [("TRANS_OFFSET", "3")], None]
+    columns = {
+        "body": pa.array([b"x"] * 4),
+        "properties": pa.array(properties, pa.map_(pa.string(), pa.string())),
+        "priority": pa.array([5, 6, None, None], pa.int32()),
+    }
+    core.publish(pa.record_batch(columns))
+    stored = [dict(row.message.system_properties) for row in core.rows(core.queue())]
+    assert stored == [{"INNER_NUM": "2", PRIORITY: "5"}, {PRIORITY: "6"}, {"TRANS_OFFSET": "3"}, {}]
+
+
+def test_a_topic_of_priorities_takes_no_other_rows(core: CoreHarness) -> None:
+    core.topic(queue_count=2, topic_type=TopicType.PRIORITY)
+    for priorities in ([1, None], [None, None]):
+        with pytest.raises(MessagePropertyConflictWithType, match="expected type is PRIORITY, but actual type is NORM"):
+            core.publish(pa.record_batch({"body": [b"x", b"y"], "priority": pa.array(priorities, pa.int32())}))

@@ -17,7 +17,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
 from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
 from rmqpull_broker.core.sending.row_checks import check_row_types, check_rows
-from rmqpull_proto.remoting.properties import RESERVED
+from rmqpull_proto.remoting.properties import PRIORITY, RESERVED
 
 NOW_MS = 1_000
 DAY_MS = 86_400_000
@@ -25,8 +25,15 @@ BODY_MAX = 4 * 1024 * 1024
 
 
 def batch_of(*messages: dict[str, Any]) -> pa.RecordBatch:
-    stored = (Message(**{"body": b"x", "msg_id": "ID", **fields}) for fields in messages)
-    return columns.from_rows([StoredMessage(message, 0, 0, "host") for message in stored])
+    """The messages as columns. A priority is a column of its own."""
+    made = [Message(**{"body": b"x", "msg_id": "ID", **fields}) for fields in messages]
+    batch = columns.from_rows([StoredMessage(message, 0, 0, "host") for message in made])
+    priorities = [message.system_properties.get(PRIORITY) for message in made]
+    return (
+        batch.append_column("priority", pa.array(priorities, pa.string()).cast(pa.int32()))
+        if any(priorities)
+        else batch
+    )
 
 
 def judge_columns(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
@@ -74,6 +81,11 @@ def numbered(count: int) -> dict[str, str]:
             {"delivery_timestamp_ms": NOW_MS + DAY_MS + 1},
             "ILLEGAL_DELIVERY_TIME",
             "the max delay time of message is too large, max is 86400000",
+        ),
+        (
+            {"system_properties": {PRIORITY: "-1"}},
+            "INTERNAL_SERVER_ERROR",
+            "The priority must be greater than or equal to 0",
         ),
         ({"message_group": "  "}, "ILLEGAL_MESSAGE_GROUP", "whitespace"),
         ({"message_group": "é" * 32}, "ILLEGAL_MESSAGE_GROUP", "max size 64"),
@@ -165,6 +177,7 @@ REPAIRS: list[tuple[str, dict[str, Any]]] = [
     ("MESSAGE_PROPERTIES_TOO_LARGE", {"properties": {}}),
     ("ILLEGAL_MESSAGE_ID", {"msg_id": "ID"}),
     ("ILLEGAL_DELIVERY_TIME", {"delivery_timestamp_ms": None}),
+    ("INTERNAL_SERVER_ERROR", {"system_properties": {}}),
     ("ILLEGAL_MESSAGE_GROUP", {"message_group": "g"}),
     ("MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", {"message_group": None}),
 ]
@@ -174,7 +187,7 @@ REPAIRS: list[tuple[str, dict[str, Any]]] = [
 def test_a_message_with_many_faults_is_refused_for_the_first_rule(judge: Judge) -> None:
     fields: dict[str, Any] = {
         "body": b"", "properties": numbered(200), "tags": "|", "keys": (" ",), "msg_id": "", "message_group": " ",
-        "delivery_timestamp_ms": 1 << 40,
+        "delivery_timestamp_ms": 1 << 40, "system_properties": {PRIORITY: "-1"},
     }  # fmt: skip
     for code, repair in REPAIRS:
         with pytest.raises(BrokerError) as refusal:
@@ -190,6 +203,9 @@ MESSAGES_OF_TYPE: list[tuple[str, dict[str, Any]]] = [
     ("FIFO", {"message_group": "g"}),
     ("FIFO", {"properties": {"a": "b", "__SHARDINGKEY": "g"}}),
     ("FIFO", {"properties": {"__SHARDINGKEY": ""}}),
+    ("PRIORITY", {"system_properties": {PRIORITY: "0"}}),
+    ("FIFO", {"system_properties": {PRIORITY: "1"}, "message_group": "g"}),
+    ("DELAY", {"system_properties": {PRIORITY: "1"}, "delivery_timestamp_ms": 5}),
     ("DELAY", {"delivery_timestamp_ms": 5, "message_group": "g"}),
     ("DELAY", {"delivery_timestamp_ms": 5, "properties": {"__SHARDINGKEY": "g"}}),
 ]

@@ -154,6 +154,7 @@ def arrow_streams(draw: st.DrawFn) -> bytes:
         "bodyEncoding": st.sampled_from((None, 1, 2, 0x301, 0, -1)),
         "brokerName": st.sampled_from((None, "broker-a", "broker-b")),
         "queueId": st.sampled_from((None, 0, 1, -1, 99)),
+        "priority": st.sampled_from((None, 0, 1, -1, LAST)),
     }
     others = st.lists(st.sampled_from(columns.PUBLISH_SCHEMA.names), max_size=2)
     arrays = {}

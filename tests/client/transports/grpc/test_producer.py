@@ -16,6 +16,7 @@ from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_client.transports.port import CommitRecord, Producer, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES, KEPT_IN_COLUMNS, PropertyRules
+from rmqpull_proto.remoting.properties import PRIORITY
 
 BATCH = TransactionId("query", 7)
 RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
@@ -106,6 +107,22 @@ def test_message_groups_and_delivery_times_decide_the_message_type(broker: Runni
     with pytest.raises(RequestRefused) as refused:
         producer.start_send("groups", {"body": b"x"})()
     assert refused.value.code == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+
+
+@every_kind
+def test_a_priority_chooses_the_queue(broker: RunningBroker, producer: Producer) -> None:
+    broker.create_topic("urgent", 3, TopicType.PRIORITY)
+    assert producer.abilities.takes_priorities
+    if producer.abilities.no_columns is None:
+        batch = pa.record_batch({"body": [b"0", b"9"], "priority": pa.array([0, 9], pa.int32())})
+        producer.start_publish([("urgent", 2)], batch, by_keys=False)()
+    else:
+        for priority in (0, 9):
+            producer.start_send("urgent", {"body": b"%d" % priority, "priority": priority})()
+    stored = {row.message.body: row.message.system_properties[PRIORITY] for row in broker.messages("urgent")}
+    assert stored == {b"0": "0", b"9": "9"}
+    with pytest.raises(RequestRefused, match="greater than or equal to 0"):
+        producer.start_send("urgent", {"body": b"x", "priority": -1})()
 
 
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin"])

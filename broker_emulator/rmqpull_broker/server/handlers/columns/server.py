@@ -29,4 +29,5 @@ async def describe_server(
         publish_rows_max=PUBLISH_ROWS_MAX,
         publish_topics_max=PUBLISH_TOPICS_MAX,
         tells_commit_gaps=True,
+        takes_priorities=True,
     )
