@@ -156,14 +156,14 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "rows of one columnar pull",
-            "server.wire.limits:PULL_ROWS_MAX",
+            "server.limits:PULL_ROWS_MAX",
             "rows",
             "the next pull returns the rest",
             "ours: limits the response",
         ),
         Limit(
             "bytes of one columnar pull; the first row always fits",
-            "server.wire.limits:PULL_BYTES_MAX",
+            "server.limits:PULL_BYTES_MAX",
             "bytes",
             "the next pull returns the rest",
             "ours: limits the response",
@@ -261,7 +261,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "parts in one response of CutRanges",
-            "server.handlers.columns.bounds:PARTS_MAX",
+            "server.grpc.handlers.columns.bounds:PARTS_MAX",
             "parts",
             "the response says which ranges have more",
             MEMORY,
@@ -338,29 +338,25 @@ LIMITS_OF_CALLS = {
         ),
     ),
     "Sends": (
-        Limit(
-            "rows of one published batch", "server.wire.limits:PUBLISH_ROWS_MAX", "rows", "BAD_REQUEST", ONE_AT_A_TIME
-        ),
+        Limit("rows of one published batch", "server.limits:PUBLISH_ROWS_MAX", "rows", "BAD_REQUEST", ONE_AT_A_TIME),
         Limit(
             "Arrow batches of one published batch",
-            "server.wire.limits:PUBLISH_BATCHES_MAX",
+            "server.limits:PUBLISH_BATCHES_MAX",
             "",
             "MESSAGE_CORRUPTED",
             "each costs some microseconds, even without rows",
         ),
-        Limit(
-            "topics of one published batch", "server.wire.limits:PUBLISH_TOPICS_MAX", "", "BAD_REQUEST", ONE_AT_A_TIME
-        ),
+        Limit("topics of one published batch", "server.limits:PUBLISH_TOPICS_MAX", "", "BAD_REQUEST", ONE_AT_A_TIME),
         Limit(
             "bytes of one published batch",
-            "server.wire.limits:PUBLISH_BYTES_MAX",
+            "server.limits:PUBLISH_BYTES_MAX",
             "bytes",
             "BAD_REQUEST",
             ONE_AT_A_TIME,
         ),
         Limit(
             "size of a gRPC request",
-            "server.wire.limits:GRPC_MESSAGE_BYTES_MAX",
+            "server.limits:GRPC_MESSAGE_BYTES_MAX",
             "bytes",
             "gRPC's RESOURCE_EXHAUSTED",
             "ours: larger than any valid request",

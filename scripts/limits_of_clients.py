@@ -6,10 +6,8 @@ from scripts.limit import FAIR_SHARE, MEMORY, ONE_AT_A_TIME, STREAM_ENDS, Limit
 
 LIMITS_OF_CLIENTS = {
     "Clients": (
-        Limit("clients of one address", "server.wire.limits:CLIENTS_MAX", "", STREAM_ENDS, FAIR_SHARE),
-        Limit(
-            "telemetry streams of one address", "server.wire.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, FAIR_SHARE
-        ),
+        Limit("clients of one address", "server.limits:CLIENTS_MAX", "", STREAM_ENDS, FAIR_SHARE),
+        Limit("telemetry streams of one address", "server.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, FAIR_SHARE),
         Limit(
             "commands waiting for a client",
             "server.clients:COMMANDS_WAITING_MAX",
@@ -24,25 +22,25 @@ LIMITS_OF_CLIENTS = {
             "the request is refused with 1",
             MEMORY,
         ),
-        Limit("settings of a client", "server.wire.limits:CLIENT_SETTINGS_BYTES_MAX", "bytes", STREAM_ENDS, MEMORY),
-        Limit("topics in a client's settings", "server.wire.limits:SUBSCRIPTIONS_MAX", "", STREAM_ENDS, MEMORY),
+        Limit("settings of a client", "server.limits:CLIENT_SETTINGS_BYTES_MAX", "bytes", STREAM_ENDS, MEMORY),
+        Limit("topics in a client's settings", "server.limits:SUBSCRIPTIONS_MAX", "", STREAM_ENDS, MEMORY),
         Limit(
             "client properties in a client's settings",
-            "server.wire.limits:CLIENT_PROPERTIES_MAX",
+            "server.limits:CLIENT_PROPERTIES_MAX",
             "",
             STREAM_ENDS,
             MEMORY,
         ),
         Limit(
             "groups in a heartbeat of the remoting protocol",
-            "server.wire.limits:HEARTBEAT_GROUPS_MAX",
+            "server.limits:HEARTBEAT_GROUPS_MAX",
             "",
             "the heartbeat is refused",
             MEMORY,
         ),
         Limit(
             "topics in a heartbeat of the remoting protocol",
-            "server.wire.limits:HEARTBEAT_TOPICS_MAX",
+            "server.limits:HEARTBEAT_TOPICS_MAX",
             "",
             "the heartbeat is refused",
             ONE_AT_A_TIME,
@@ -147,14 +145,14 @@ LIMITS_OF_CLIENTS = {
         ),
         Limit(
             "response over gRPC with a list of groups, topics, progress or locks",
-            "server.wire.limits:LIST_RESPONSE_BYTES_MAX",
+            "server.limits:LIST_RESPONSE_BYTES_MAX",
             "bytes",
             "BAD_REQUEST",
             ONE_AT_A_TIME,
         ),
         Limit(
             "acknowledgements in one request",
-            "server.wire.limits:BATCH_ACKS_MAX",
+            "server.limits:BATCH_ACKS_MAX",
             "",
             "the request is refused",
             ONE_AT_A_TIME,

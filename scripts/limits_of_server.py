@@ -57,7 +57,7 @@ LIMITS_OF_SERVER = {
         ),
         Limit(
             "messages of a batch of the remoting protocol that differ in more than values",
-            "server.handlers.remoting.codec:ONE_BY_ONE_MAX",
+            "server.remoting.handlers.codec:ONE_BY_ONE_MAX",
             "",
             "SYSTEM_ERROR",
             MEMORY,
@@ -209,7 +209,7 @@ LIMITS_OF_SERVER = {
         Limit("reports of lost rows", "core.state.broker_state:LOST_RANGES_MAX", "", "the oldest is forgotten", MEMORY),
         Limit(
             "values of the name server",
-            "server.runtime.name_server:VALUES_MAX",
+            "server.remoting.name_server:VALUES_MAX",
             "",
             "SYSTEM_BUSY",
             MEMORY,
@@ -223,14 +223,14 @@ LIMITS_OF_SERVER = {
         ),
         Limit(
             "topics or groups in one page",
-            "server.handlers.remoting.page_codec:PAGE_ENTRIES_MAX",
+            "server.remoting.handlers.page_codec:PAGE_ENTRIES_MAX",
             "",
             "the page ends there",
             "Apache's (`splitMetadataSize`)",
         ),
         Limit(
             "entries of a queue in one response",
-            "server.handlers.remoting.topics:ENTRIES_MAX",
+            "server.remoting.handlers.topics:ENTRIES_MAX",
             "",
             "the response ends there",
             MEMORY,

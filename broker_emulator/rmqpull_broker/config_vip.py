@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rmqpull_broker.config_values import Address, SettingError
-from rmqpull_broker.server.wire.addresses import VIP_DISTANCE, WILDCARDS, find_address
+from rmqpull_broker.server.addresses import VIP_DISTANCE, WILDCARDS, find_address
 
 
 def check_vip_ports(

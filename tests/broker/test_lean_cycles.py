@@ -15,9 +15,9 @@ import pytest
 
 from rmqpull_broker.lean import SEARCH_THRESHOLDS, keep_cycle_searches_short
 from rmqpull_broker.server.remoting.acceptor import Acceptor
+from rmqpull_broker.server.remoting.calls import Site
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.turns import Turns
-from rmqpull_broker.server.runtime.remoting_calls import Site
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging

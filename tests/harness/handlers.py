@@ -19,8 +19,8 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ClockMover, ManualClock
-from rmqpull_broker.server.handlers.columns.pulling import pull_columns
-from rmqpull_broker.server.handlers.v2.pulling import pull_message
+from rmqpull_broker.server.grpc.handlers.columns.pulling import pull_columns
+from rmqpull_broker.server.grpc.handlers.v2.pulling import pull_message
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics

@@ -14,12 +14,12 @@ from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.messages.columns import to_rows
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.server.handlers.v2.acknowledging import (
+from rmqpull_broker.server.grpc.handlers.v2.acknowledging import (
     ack_message,
     change_invisible_duration,
     forward_message_to_dead_letter_queue,
 )
-from rmqpull_broker.server.handlers.v2.receiving import receive_message
+from rmqpull_broker.server.grpc.handlers.v2.receiving import receive_message
 from rmqpull_broker.server.runtime.timed_work import TimedWork
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc

@@ -6,10 +6,10 @@ import asyncio
 import socket
 import time
 
+from rmqpull_broker.server.remoting.calls import RemotingCall, Site
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
 from rmqpull_broker.server.remoting.turns import Turns
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_broker.server.runtime.slices import Clock
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, encode_command

@@ -42,11 +42,15 @@ def of_core(*folders: str) -> str:
     return " ".join((*core, "rmqpull_proto.remoting.properties"))
 
 
+SHARED = ("clock", "addresses", "limits", "times")
+"""The modules of the server that all of it may import."""
+
+
 def of_server(*folders: str) -> str:
     """What all of the server may import, and some of its folders."""
     return " ".join(
         (
-            *(f"rmqpull_broker.server.{folder}" for folder in ("clock", "wire", *folders)),
+            *(f"rmqpull_broker.server.{folder}" for folder in (*SHARED, *folders)),
             "rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__",
             "rmqpull_proto grpc google.protobuf prometheus_client pyarrow",
         )
@@ -69,6 +73,9 @@ LOOK_UP = (
 REMOTING_FOLDERS = {
     folder: f"rmqpull_client.transports.remoting.{folder}" for folder in ("network", "reading", "sending")
 }
+REMOTING_CODECS = ("codec", "batch_codec", "pop_codec", "admin_codec", "page_codec")
+NO_PROTOBUF = "*_pb2 google.protobuf"
+NO_PROTOCOL = f"{NO_PROTOBUF} grpc rmqpull_proto"
 NO_THREADS = "threading concurrent multiprocessing asyncio"
 
 # The first row that names a module's place holds for it.
@@ -181,40 +188,50 @@ LAYERS = (
     ),
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {FOR_STORE} pyarrow", FILES),
     # Its edges.
-    Layer("rmqpull_broker/server/questions.py", of_server(), "*_pb2"),
-    Layer("rmqpull_broker/server/wire/*", of_server("questions")),
-    Layer("rmqpull_broker/server/clock.py", of_server(), "*_pb2"),
-    Layer("rmqpull_broker/server/peers.py rmqpull_broker/server/clients.py", of_server("peers", "questions"), "*_pb2"),
-    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients", "peers"), "*_pb2"),
-    Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), "*_pb2"),
-    # No handler imports another one: what several of them need is in their codec.
+    Layer("rmqpull_broker/server/questions.py", of_server(), NO_PROTOCOL),
+    *(Layer(f"rmqpull_broker/server/{module}.py", of_server(), NO_PROTOCOL) for module in SHARED),
+    Layer(
+        "rmqpull_broker/server/peers.py rmqpull_broker/server/clients.py", of_server("peers", "questions"), NO_PROTOBUF
+    ),
+    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients", "peers"), NO_PROTOCOL),
+    Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), NO_PROTOBUF),
+    # gRPC. No handler imports another one: what several of them need is in their codec.
+    Layer("rmqpull_broker/server/grpc/wire/*", of_server("grpc.wire", "questions")),
     *(
-        Layer(f"rmqpull_broker/server/handlers/{folder}/*", of_server(f"handlers.{folder}.codec", "runtime", "clients"))
+        Layer(
+            f"rmqpull_broker/server/grpc/handlers/{folder}/*",
+            of_server(f"grpc.handlers.{folder}.codec", "grpc.wire", "grpc.long_response", "runtime", "clients"),
+        )
         for folder in ("v2", "columns", "stages", "admin")
     ),
+    Layer("rmqpull_broker/server/grpc/health.py rmqpull_broker/server/grpc/reflection.py", of_server("grpc")),
+    Layer("rmqpull_broker/server/grpc/tls.py", of_server(), NO_PROTOBUF, lazily="cryptography"),
+    Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "runtime"), "*_pb2"),
+    # The remoting protocol.
     Layer(
-        "rmqpull_broker/server/handlers/remoting/*",
+        "rmqpull_broker/server/remoting/handlers/*",
         of_server(
-            "handlers.remoting.codec",
-            "handlers.remoting.batch_codec",
-            "handlers.remoting.pop_codec",
-            "handlers.remoting.admin_codec",
-            "handlers.remoting.page_codec",
+            "remoting.calls",
+            "remoting.long_answers",
+            "remoting.name_server",
+            "remoting.stream_members",
+            *(f"remoting.handlers.{codec}" for codec in REMOTING_CODECS),
             "runtime",
             "clients",
             "peers",
         ),
-        "*_pb2 grpc",
+        f"{NO_PROTOBUF} grpc",
     ),
     Layer(
         "rmqpull_broker/server/remoting/*",
-        of_server("remoting", "handlers.remoting", "runtime", "clients", "peers", "grpc.connections"),
-        "*_pb2",
+        of_server("remoting", "runtime", "clients", "peers", "questions", "grpc.connections"),
+        NO_PROTOBUF,
     ),
-    Layer("rmqpull_broker/server/grpc/health.py rmqpull_broker/server/grpc/reflection.py", of_server("grpc")),
-    Layer("rmqpull_broker/server/grpc/tls.py", of_server(), "*_pb2", lazily="cryptography"),
-    Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
-    Layer("rmqpull_broker/server/*", of_server("grpc", "remoting", "runtime", "clients", "observability"), "*_pb2"),
+    Layer(
+        "rmqpull_broker/server/*",
+        of_server("grpc", "remoting", "runtime", "clients", "observability", "fault_names"),
+        NO_PROTOBUF,
+    ),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config_values testcontainers docker typing_extensions"),
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
     Layer(
@@ -348,18 +365,18 @@ READER, OFFSETS, SOURCE, CHANNEL, REMOTING, FILTERS = (
         ("import grpc", CORE, SERVER),
         ("import pathlib", STORE, "rmqpull_broker/store/vfs.py"),
         ("from rmqpull_broker.core.pulling import messages", STORE, SERVER),
-        ("from rmqpull_broker.server.wire import status", STORE, SERVER),
+        ("from rmqpull_broker.server.grpc.wire import status", STORE, SERVER),
         ("from rmqpull_broker.store.vfs import Memory", SERVER, ROOT),
         ("import rmqpull_broker", SERVER, ROOT),
-        ("from rmqpull_proto.v2 import service_pb2", SERVER, "rmqpull_broker/server/handlers/v2/sending.py"),
+        ("from rmqpull_proto.v2 import service_pb2", SERVER, "rmqpull_broker/server/grpc/handlers/v2/sending.py"),
         (
-            "from rmqpull_broker.server.handlers.v2 import sending",
-            "rmqpull_broker/server/handlers/columns/a.py",
+            "from rmqpull_broker.server.grpc.handlers.v2 import sending",
+            "rmqpull_broker/server/grpc/handlers/columns/a.py",
             "rmqpull_broker/server/grpc/registry.py",
         ),
         (
-            "from rmqpull_broker.server.handlers.admin import topics",
-            "rmqpull_broker/server/handlers/admin/groups.py",
+            "from rmqpull_broker.server.grpc.handlers.admin import topics",
+            "rmqpull_broker/server/grpc/handlers/admin/groups.py",
             "rmqpull_broker/server/grpc/registry.py",
         ),
         ("import grpc.aio", READER, CHANNEL),

@@ -59,7 +59,7 @@ COVERED = {
     "broker_emulator/rmqpull_broker/config_values.py": Covered(
         "broker/test_config.py", "these are the values of the configuration"
     ),
-    "broker_emulator/rmqpull_broker/core/errors.py": Covered("broker/server/wire/test_status.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/errors.py": Covered("broker/server/grpc/wire/test_status.py", DECLARES),
     "broker_emulator/rmqpull_broker/core/model.py": Covered("broker/core/state/test_broker_state.py", DECLARES),
     "broker_emulator/rmqpull_broker/core/pulling/request.py": Covered("broker/core/pulling/test_checks.py", DECLARES),
     "broker_emulator/rmqpull_broker/core/pulling/subscription_checks.py": Covered(
@@ -79,12 +79,12 @@ COVERED = {
     "broker_emulator/rmqpull_broker/core/state/stages.py": Covered(
         "broker/core/sending/test_stage_commands.py", "stages change by these commands only"
     ),
-    "broker_emulator/rmqpull_broker/server/handlers/admin/codec.py": Covered(
-        "broker/server/handlers/admin/test_topics.py", "handlers encode what they return"
+    "broker_emulator/rmqpull_broker/server/grpc/handlers/admin/codec.py": Covered(
+        "broker/server/grpc/handlers/admin/test_topics.py", "handlers encode what they return"
     ),
     "broker_emulator/rmqpull_broker/server/runtime/service.py": Covered("broker/server/test_app.py", DECLARES),
-    "broker_emulator/rmqpull_broker/server/wire/codec.py": Covered(
-        "broker/server/handlers/v2/test_sending.py", "handlers decode what they take"
+    "broker_emulator/rmqpull_broker/server/grpc/wire/codec.py": Covered(
+        "broker/server/grpc/handlers/v2/test_sending.py", "handlers decode what they take"
     ),
     "broker_emulator/rmqpull_broker/store/log/small_facts.py": Covered(
         "broker/store/log/test_record.py", "a record is made of facts"

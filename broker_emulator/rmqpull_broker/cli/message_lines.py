@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from rmqpull_broker.cli.values import parse_time_ms
-from rmqpull_broker.server.wire.times import format_time
+from rmqpull_broker.server.times import format_time
 
 _GIVEN_BY_BROKER = frozenset(
     ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeHost", "reconsumeTimes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqpull_broker.server.wire.times import format_time
+from rmqpull_broker.server.times import format_time
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 PROGRESS_COLUMNS = (

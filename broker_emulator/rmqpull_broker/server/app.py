@@ -25,6 +25,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
+from rmqpull_broker.server.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover, SystemClock
 from rmqpull_broker.server.grpc.call_shares import CallShares
@@ -32,6 +33,7 @@ from rmqpull_broker.server.grpc.connections import CALLS_MAX, CALLS_OF_ALL_MAX, 
 from rmqpull_broker.server.grpc.health import HEALTH, Health
 from rmqpull_broker.server.grpc.reflection import enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
+from rmqpull_broker.server.grpc.wire.codec import orphaned_transaction_to
 from rmqpull_broker.server.runtime.access import Access
 from rmqpull_broker.server.runtime.clock_watch import ClockWatch
 from rmqpull_broker.server.runtime.faults import Faults
@@ -45,8 +47,6 @@ from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 from rmqpull_broker.server.runtime.timed_work import Cleaning, TimedWork
-from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
-from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress

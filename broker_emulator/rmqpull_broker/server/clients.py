@@ -30,9 +30,9 @@ from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 from rmqpull_broker.server.clock import Clock, ManualClock, Timer
+from rmqpull_broker.server.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 from rmqpull_broker.server.peers import Peer, Peers
 from rmqpull_broker.server.questions import Questions
-from rmqpull_broker.server.wire.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 
 CLIENT_TYPES = {ConsumeType.ACTIVELY: "PULL_CONSUMER", ConsumeType.POP: "SIMPLE_CONSUMER"}
 """The types of consumers of the remoting protocol. All others are push consumers."""

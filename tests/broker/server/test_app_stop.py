@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from rmqpull_broker.server import app
-from rmqpull_broker.server.handlers.columns import pulling as column_pulling
-from rmqpull_broker.server.handlers.v2 import pulling
+from rmqpull_broker.server.grpc.handlers.columns import pulling as column_pulling
+from rmqpull_broker.server.grpc.handlers.v2 import pulling
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.server.grpc import registry
-from rmqpull_broker.server.handlers.columns import bounds
+from rmqpull_broker.server.grpc.handlers.columns import bounds
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue, Part, RangeToCut
 from tests.harness.served_broker import ServeBroker, ServedBroker

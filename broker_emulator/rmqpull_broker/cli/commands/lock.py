@@ -11,7 +11,7 @@ from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected
 from rmqpull_broker.cli.output import Refused, show
 from rmqpull_broker.cli.values import QUEUE, QueueName
-from rmqpull_broker.server.wire.times import format_time
+from rmqpull_broker.server.times import format_time
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 

@@ -27,7 +27,7 @@ from rmqpull_broker.lean import (
     keep_cycle_searches_short,
     share_one_heap,
 )
-from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
+from rmqpull_broker.server.addresses import PortUnavailable, join_address
 from rmqpull_proto.large_messages import reuse_memory
 
 _logger = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""gRPC itself: the table of RPCs, the wrapping of handlers, the options of connections, and gRPC's own services."""
+"""The gRPC protocol: its ports, the table of RPCs, their handlers and the form of messages, and gRPC's own services."""

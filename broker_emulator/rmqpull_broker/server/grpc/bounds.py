@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqpull_broker.server.grpc.wire_fields import Contents
-from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
+from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 
 REQUEST_BYTES_MAX = 262_144
 """The requests of all RPCs that are not named here. The longest filter, 32,768 characters, has half of it in UTF-8."""

@@ -25,11 +25,11 @@ from rmqpull_broker.server.grpc.bounds import (
     find_request_bytes_max,
 )
 from rmqpull_broker.server.grpc.call_shares import CallShares, parse_peer
+from rmqpull_broker.server.grpc.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
 from rmqpull_broker.server.grpc.wire_fields import check_details, read_in_steps
 from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.slices import Slices
-from rmqpull_broker.server.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
 from rmqpull_proto import rpc
 
 Handler = Callable[[Service, Any, Caller], Any]

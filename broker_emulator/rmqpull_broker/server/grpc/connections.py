@@ -11,8 +11,8 @@ import grpc
 
 from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
 from rmqpull_broker.core.shares import find_most
-from rmqpull_broker.server.wire.addresses import PortUnavailable, join_address
-from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
+from rmqpull_broker.server.addresses import PortUnavailable, join_address
+from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress

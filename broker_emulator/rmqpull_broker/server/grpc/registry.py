@@ -12,14 +12,14 @@ import grpc
 
 from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.calls import Handler, make_method_handler
-from rmqpull_broker.server.handlers.admin import broker, fault_rules, groups, topics
-from rmqpull_broker.server.handlers.admin import clients as admin_clients
-from rmqpull_broker.server.handlers.admin import offsets as admin_offsets
-from rmqpull_broker.server.handlers.columns import bounds, publishing, server
-from rmqpull_broker.server.handlers.columns import offsets as column_offsets
-from rmqpull_broker.server.handlers.columns import pulling as column_pulling
-from rmqpull_broker.server.handlers.stages import transactions
-from rmqpull_broker.server.handlers.v2 import (
+from rmqpull_broker.server.grpc.handlers.admin import broker, fault_rules, groups, topics
+from rmqpull_broker.server.grpc.handlers.admin import clients as admin_clients
+from rmqpull_broker.server.grpc.handlers.admin import offsets as admin_offsets
+from rmqpull_broker.server.grpc.handlers.columns import bounds, publishing, server
+from rmqpull_broker.server.grpc.handlers.columns import offsets as column_offsets
+from rmqpull_broker.server.grpc.handlers.columns import pulling as column_pulling
+from rmqpull_broker.server.grpc.handlers.stages import transactions
+from rmqpull_broker.server.grpc.handlers.v2 import (
     acknowledging,
     clients,
     offsets,

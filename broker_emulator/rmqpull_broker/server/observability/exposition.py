@@ -18,11 +18,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.core.steps import walk
+from rmqpull_broker.server.grpc.wire.status import find_code_name
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
 from rmqpull_broker.server.runtime.transport_cycles import cut_cycles
-from rmqpull_broker.server.wire.status import find_code_name
 
 CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 8_192

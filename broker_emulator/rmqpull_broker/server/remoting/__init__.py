@@ -1,1 +1,1 @@
-"""The remoting protocol: ports, connections and dispatch. The requests themselves are in ``handlers.remoting``."""
+"""The remoting protocol: its ports, connections and dispatch, and the handlers of requests."""

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
+from rmqpull_broker.server.addresses import join_address
 from rmqpull_broker.server.remoting.begun_work import BegunWork
+from rmqpull_broker.server.remoting.calls import RemotingCall, Site
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.remoting.left import Leaving, find_leaving
 from rmqpull_broker.server.remoting.small_reads import SmallReads
 from rmqpull_broker.server.remoting.turns import LONG_S, Turns
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_broker.server.runtime.slices import Slice
 from rmqpull_broker.server.runtime.transport_cycles import cut_cycles, find_selector_transport
-from rmqpull_broker.server.wire.addresses import join_address
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import (
     REQUEST_HEADER_BYTES_MAX,

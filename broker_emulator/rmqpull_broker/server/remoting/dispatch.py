@@ -17,12 +17,12 @@ from rmqpull_broker.core.pulling.parking import PARKED_PULLS_OF_ALL_MAX
 from rmqpull_broker.core.shares import Holder, Shares, find_holder
 from rmqpull_broker.server.peers import Peer
 from rmqpull_broker.server.remoting.bounds import find_body_bytes_max
+from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_broker.server.remoting.refusals import refuse
 from rmqpull_broker.server.remoting.targets import find_group, find_targets
 from rmqpull_broker.server.remoting.timed_steps import TimedSteps
 from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
-from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 

@@ -17,13 +17,13 @@ from rmqpull_broker.core.shares import Shares, find_holder
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.remoting.acceptor import Acceptor
+from rmqpull_broker.server.remoting.calls import RemotingService, Site
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.remoting.left import list_left
 from rmqpull_broker.server.remoting.ports import LOOPBACK, RemotingAddress, bind_ports
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_broker.server.remoting.turns import Turns
-from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
 from rmqpull_broker.server.runtime.service import Service
 
 CONNECTIONS_MAX = 20_000

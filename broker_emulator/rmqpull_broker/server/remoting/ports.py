@@ -12,7 +12,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmqpull_broker.server.wire.addresses import (
+from rmqpull_broker.server.addresses import (
     VIP_DISTANCE,
     WILDCARDS,
     PortUnavailable,

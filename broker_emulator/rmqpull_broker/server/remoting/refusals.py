@@ -13,8 +13,8 @@ from rmqpull_broker.core.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
-from rmqpull_broker.server.wire.status import InjectedFailure
+from rmqpull_broker.server.grpc.wire.status import InjectedFailure
+from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError

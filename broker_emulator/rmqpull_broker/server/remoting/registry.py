@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.server.handlers.remoting import (
+from rmqpull_broker.server.remoting.calls import Handler
+from rmqpull_broker.server.remoting.handlers import (
     broker,
     clients,
     connections,
@@ -24,7 +25,6 @@ from rmqpull_broker.server.handlers.remoting import (
     topics,
     transactions,
 )
-from rmqpull_broker.server.runtime.remoting_calls import Handler
 
 _MODULES: tuple[Mapping[int, Handler], ...] = (
     broker.HANDLERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqpull_broker.core.admin.fault_rules import Target
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
+from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_proto.remoting.codes import RequestCode
 
 _SHORT_NAMES = frozenset(

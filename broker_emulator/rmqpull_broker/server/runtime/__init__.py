@@ -1,1 +1,1 @@
-"""What runs while the broker serves: group commit, parked pulls, timed work, faults and the upkeep of the storage."""
+"""What runs while the broker serves, whatever the protocol: group commit, parked pulls, pops, timed work."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.admin.admin_peers import LOOPBACK_PEERS, AdminPeers, read_host
 from rmqpull_broker.core.errors import Forbidden
-from rmqpull_broker.server.wire.addresses import find_host
+from rmqpull_broker.server.addresses import find_host
 from rmqpull_proto.remoting.codes import RequestCode
 
 FLAG, VARIABLE = "--admin-from", "RMQPULL_BROKER_ADMIN_FROM"

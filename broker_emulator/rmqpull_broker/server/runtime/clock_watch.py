@@ -9,7 +9,7 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
-from rmqpull_broker.server.wire.times import format_length, format_time
+from rmqpull_broker.server.times import format_length, format_time
 
 LOOK_INTERVAL_MS = 1_000
 STEP_MS = 1_000

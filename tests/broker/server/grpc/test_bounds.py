@@ -14,8 +14,8 @@ from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.calls import LargeRequest, make_method_handler
 from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.grpc.wire_fields import FIELD_BYTES_MAX
+from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.server.runtime.slices import Slices
-from rmqpull_broker.server.wire.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

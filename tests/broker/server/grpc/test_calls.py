@@ -77,7 +77,7 @@ def test_credentials_are_never_logged(broker: RunningBroker, caplog: pytest.LogC
 def test_an_unexpected_error_is_logged_with_its_call(
     connect: Connect, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("rmqpull_broker.server.handlers.v2.pulling.pull_messages", lambda *_: 1 // 0)
+    monkeypatch.setattr("rmqpull_broker.server.grpc.handlers.v2.pulling.pull_messages", lambda *_: 1 // 0)
     assert connect(broker.endpoints, "unlucky").pull(SINGLE, 0).code == "INTERNAL_SERVER_ERROR"
     [line] = caplog.records
     assert (vars(line)["rpc"], vars(line)["client_id"], vars(line)["topic"]) == ("PullMessage", "unlucky", "single")

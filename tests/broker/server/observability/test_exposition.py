@@ -16,6 +16,7 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, RowsStored
+from rmqpull_broker.server.addresses import PortUnavailable
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.observability import exposition
 from rmqpull_broker.server.observability.exposition import Exposition
@@ -23,7 +24,6 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.popping import Popping
-from rmqpull_broker.server.wire.addresses import PortUnavailable
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.server import ServerHarness, run_on_server

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from rmqpull_broker.server.limits import HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.server.remoting.bounds import find_body_bytes_max
 from rmqpull_broker.server.remoting.registry import list_handlers
-from rmqpull_broker.server.wire.limits import HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.admin_bodies import SETTINGS_MAX
 from rmqpull_proto.remoting.client_bodies import GroupMembership, HeartbeatData, Subscription

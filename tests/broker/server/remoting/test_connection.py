@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.server.remoting.begun_work import BEGUN_S_MAX
+from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_broker.server.remoting.connection import (
     ENDED_IN_A_TURN,
     UNSENT_BYTES_MAX,
@@ -23,7 +24,6 @@ from rmqpull_broker.server.remoting.connection import (
     RemotingConnection,
 )
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
 from rmqpull_broker.server.runtime.slices import SLICE_S
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode

@@ -7,10 +7,10 @@ import select
 
 import pytest
 
+from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
 from rmqpull_broker.server.remoting.left import Leaving
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
 from rmqpull_broker.server.runtime.slices import SLICE_S
 from tests.harness.leaving_clients import LEAVE, connected_ends
 from tests.harness.remoting_transport import SITE, NoConnections, Transport, request

@@ -13,9 +13,9 @@ import pytest
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.shares import Shares
 from rmqpull_broker.server.remoting import dispatch
+from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, VERSION, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand

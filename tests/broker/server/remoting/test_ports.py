@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 
 from processes.ports import ReservedPorts
+from rmqpull_broker.server.addresses import PortUnavailable
 from rmqpull_broker.server.remoting.dispatch import NOT_ON_VIP
 from rmqpull_broker.server.remoting.ports import RECEIVE_BUFFER_BYTES, RemotingAddress, bind_ports
-from rmqpull_broker.server.wire.addresses import PortUnavailable
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from tests.harness.broker_processes import StartBroker

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_broker.core.admin.fault_rules import Target
+from rmqpull_broker.server.remoting.calls import RemotingCall, Site
 from rmqpull_broker.server.remoting.targets import find_group, find_targets
-from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 

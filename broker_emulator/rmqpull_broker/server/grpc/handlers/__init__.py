@@ -1,0 +1,1 @@
+"""The RPCs, in a folder for each service."""

@@ -1,0 +1,94 @@
+"""QueryBounds and CutRanges: the bounds of queues, and where a range is cut into parts of limited size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import islice
+
+from rmqpull_broker.core.errors import TopicNotFound
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.pulling.bounds import cut_by_bytes
+from rmqpull_broker.server.grpc.long_response import respond
+from rmqpull_broker.server.grpc.wire.codec import column_queue_from
+from rmqpull_broker.server.grpc.wire.status import OK, make_status
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
+
+_INT64_MAX = (1 << 63) - 1
+
+PARTS_MAX = 1024
+"""Parts in one response; the client asks again for the rest."""
+_PARTS_AT_ONCE = 16
+"""Parts after which other calls get their turn: each part may need a chunk from the disk."""
+_RANGES_AT_ONCE = 256
+"""Ranges after which they get it, too: the ranges may have no parts."""
+
+
+async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller: Caller) -> rpc.QueryBoundsResponse:
+    """QueryBounds: returns the bounds of all queues of many topics, in slices: each topic's are read at one moment.
+
+    The entry of a topic that does not exist says so; the other topics are answered all the same.
+    """
+    rows_lost = service.state.count_lost_rows(request.query_id) if request.query_id else {}
+    parts = (rpc.QueryBoundsResponse(topics=[_topic_bounds(service, wanted, rows_lost)]) for wanted in request.topics)
+    head = rpc.QueryBoundsResponse(status=OK, instance_id=service.instance_id)
+    return await respond(service.slices, head, parts)
+
+
+def _topic_bounds(
+    service: Service, wanted: rpc.TopicBoundsRequest, rows_lost: Mapping[MessageQueue, int]
+) -> rpc.TopicBounds:
+    try:
+        topic = service.state.require_topic(wanted.topic)
+    except TopicNotFound as error:
+        return rpc.TopicBounds(status=make_status(error), topic=wanted.topic)
+    queues = [
+        _queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.list_readable_queues(topic)
+    ]
+    return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.creation_id, queues=queues)
+
+
+def _queue_bounds(service: Service, queue: MessageQueue, rows_lost: int) -> rpc.QueueBounds:
+    bounds = service.state.bounds(queue)
+    return rpc.QueueBounds(
+        broker_name=queue.broker_name,
+        queue_id=queue.queue_id,
+        min_offset=bounds.min_offset,
+        max_offset=bounds.max_offset,
+        rows_lost=min(rows_lost, _INT64_MAX),
+    )
+
+
+async def cut_ranges(service: Service, request: rpc.CutRangesRequest, caller: Caller) -> rpc.CutRangesResponse:
+    """CutRanges: cuts ranges of queues so that no part has more than a number of bytes.
+
+    A queue that does not exist has no parts.
+    """
+    left, response = PARTS_MAX, rpc.CutRangesResponse(status=OK)
+    for number, wanted in enumerate(request.ranges, 1):
+        if number % _RANGES_AT_ONCE == 0:
+            await service.slices.pause()
+        cut = await _cut(service, wanted, left)
+        left -= len(cut.parts)
+        response.ranges.append(cut)
+    return response
+
+
+async def _cut(service: Service, wanted: rpc.RangeToCut, left: int) -> rpc.CutRange:
+    """Cuts one range into at most ``left`` parts."""
+    queue, offset = column_queue_from(wanted.queue), wanted.from_offset
+    parts_max = wanted.parts_max if wanted.parts_max > 0 else PARTS_MAX + 1
+    cut = rpc.CutRange()
+    while offset < wanted.until_offset and len(cut.parts) < parts_max:
+        if len(cut.parts) == left:
+            cut.has_more = True
+            break
+        count = min(_PARTS_AT_ONCE, parts_max - len(cut.parts), left - len(cut.parts))
+        parts = list(islice(cut_by_bytes(service.state, queue, offset, wanted.until_offset, wanted.byte_max), count))
+        cut.parts.extend(rpc.RangePart(until_offset=part.until_offset, byte_count=part.byte_count) for part in parts)
+        await asyncio.sleep(0)
+        if len(parts) < count:
+            break
+        offset = parts[-1].until_offset
+    return cut
