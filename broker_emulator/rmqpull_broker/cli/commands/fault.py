@@ -12,7 +12,7 @@ from rmqpull_broker.cli.frame import Group, as_json, connected
 from rmqpull_broker.cli.output import show, show_json, show_table
 from rmqpull_broker.cli.values import DURATION
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.server.grpc.wire.fault_names import check_code
+from rmqpull_broker.server.fault_names import check_code
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("id", "rpc", "action", "topic", "brokerName", "queueId", "group", "clientId", "times", "struck", "kept")

@@ -23,7 +23,7 @@ from rmqpull_broker.core.admin.fault_rules import (
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.grpc.wire.codec import name_from
-from rmqpull_broker.server.grpc.wire.fault_names import RPCS, check_call, check_code
+from rmqpull_broker.server.fault_names import RPCS, check_call, check_code
 from rmqpull_broker.server.grpc.wire.status import InjectedFailure
 
 CALLS_WAITING_MAX = 10_000
