@@ -19,6 +19,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ClockMover, ManualClock
+from rmqpull_broker.server.fault_names import check_names
 from rmqpull_broker.server.grpc.handlers.columns.pulling import pull_columns
 from rmqpull_broker.server.grpc.handlers.v2.pulling import pull_message
 from rmqpull_broker.server.runtime.faults import Faults
@@ -63,7 +64,7 @@ class HandlerHarness:
             parking,
             sender,
             self.clock,
-            Faults(self.clock),
+            Faults(self.clock, check_names),
             self.metrics,
             ("127.0.0.1", 8081),
             self.clients,

@@ -28,12 +28,12 @@ from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover, SystemClock
+from rmqpull_broker.server.fault_names import check_names
 from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.connections import CALLS_MAX, CALLS_OF_ALL_MAX, OPTIONS, listen, listen_with_tls
 from rmqpull_broker.server.grpc.health import HEALTH, Health
 from rmqpull_broker.server.grpc.reflection import enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
-from rmqpull_broker.server.grpc.wire.codec import orphaned_transaction_to
 from rmqpull_broker.server.runtime.access import Access
 from rmqpull_broker.server.runtime.clock_watch import ClockWatch
 from rmqpull_broker.server.runtime.faults import Faults
@@ -88,7 +88,7 @@ class BrokerServer:
         self._access = Access(admin_peers)
         self._parking = Parking(state.store, clock, _polling_rules(state.properties))
         self._storage = storage
-        self.faults = Faults(clock)
+        self.faults = Faults(clock, check_names)
         self.metrics = Metrics()
         self.stats = Stats(clock.steady_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
@@ -256,7 +256,7 @@ class BrokerServer:
             return
         peer = self.clients.peers.find(channel)
         if peer is None:
-            self.clients.send(channel.client_id, orphaned_transaction_to(check))
+            self.clients.send(channel.client_id, check)
         else:
             from rmqpull_broker.server.remoting.transaction_checks import make_check
 

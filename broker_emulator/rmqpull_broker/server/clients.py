@@ -28,11 +28,12 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerReg
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 from rmqpull_broker.server.clock import Clock, ManualClock, Timer
 from rmqpull_broker.server.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 from rmqpull_broker.server.peers import Peer, Peers
-from rmqpull_broker.server.questions import Questions
+from rmqpull_broker.server.questions import PrintThreadStack, Questions, VerifyMessage
 
 CLIENT_TYPES = {ConsumeType.ACTIVELY: "PULL_CONSUMER", ConsumeType.POP: "SIMPLE_CONSUMER"}
 """The types of consumers of the remoting protocol. All others are push consumers."""
@@ -305,8 +306,8 @@ class Clients:
         for stream in self._open_streams:
             stream.end()
 
-    def send(self, client_id: str, command: Any) -> bool:
-        """Queues a TelemetryCommand for a client. Returns False when the client cannot be reached now."""
+    def send(self, client_id: str, command: PrintThreadStack | VerifyMessage | TransactionCheck) -> bool:
+        """Queues a command for a client with a stream. Returns False when the client cannot be reached now."""
         stream = self._streams.get(client_id)
         return stream is not None and stream.offer(command)
 

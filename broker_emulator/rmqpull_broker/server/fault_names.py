@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.admin.fault_rules import FaultRule
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.near_names import suggest
-from rmqpull_broker.server.grpc.wire.status import CODE_NAMES
 from rmqpull_proto import rpc
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 
 RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods, *rpc.STAGES.methods})
 """Not the calls of the admin service: whoever creates a rule must be able to delete it."""
+CODE_NAMES = frozenset(v2.Code.keys())
 _REQUESTS = frozenset(code.name for code in RequestCode)
 _RESPONSE_CODES = frozenset(code.name for code in ResponseCode)
+
+
+def check_names(rule: FaultRule) -> None:
+    """Raises BadRequest for a rule with the name of a call or of a code that neither protocol has."""
+    check_call(rule.rpc)
+    check_code(rule.rpc, rule.code)
 
 
 def check_call(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Questions of the broker to clients of ``apache.rocketmq.v2``: commands with a nonce, which the answer repeats."""
+"""Questions of the broker to clients that have a stream: commands with a nonce, which the answer repeats."""
 
 from __future__ import annotations
 
@@ -7,8 +7,24 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rmqpull_broker.core.model import MessageQueue, StoredMessage
+
 QUESTIONS_MAX = 1_000
 """Questions that clients have not answered yet, of all clients together."""
+
+
+class PrintThreadStack(NamedTuple):
+    """Asks a client for the stacks of its threads."""
+
+    nonce: str
+
+
+class VerifyMessage(NamedTuple):
+    """Asks a consumer to consume a message."""
+
+    nonce: str
+    stored: StoredMessage
+    queue: MessageQueue
 
 
 class ClientAnswer(NamedTuple):

@@ -12,6 +12,7 @@ from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.shares import Shares, find_holder
 from rmqpull_broker.server.clients import COMMANDS_WAITING_MAX, Clients
 from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.questions import PrintThreadStack
 
 READERS = GroupConfig("readers")
 TWO_MINUTES_MS = 120_000
@@ -169,13 +170,13 @@ def test_clients_are_not_scanned_when_there_are_none(clients: Clients, clock: Ma
 
 
 def test_commands_reach_the_newest_stream_of_a_client(clients: Clients) -> None:
-    assert not clients.send("ann", "nobody listens")
+    assert not clients.send("ann", PrintThreadStack("nobody listens"))
     older, newer = clients.open_stream("ann"), clients.open_stream("ann")
-    assert clients.send("ann", "hello")
+    assert clients.send("ann", PrintThreadStack("hello"))
     clients.close_stream(older)  # commands go to the newest stream
-    assert clients.send("ann", "hello again")
+    assert clients.send("ann", PrintThreadStack("hello again"))
     clients.close_stream(newer)
-    assert not clients.send("ann", "nobody listens any more")
+    assert not clients.send("ann", PrintThreadStack("nobody listens any more"))
 
 
 def test_streams_have_a_limit_and_closing_makes_room(clients: Clients) -> None:
@@ -186,7 +187,7 @@ def test_streams_have_a_limit_and_closing_makes_room(clients: Clients) -> None:
     for _ in range(2):
         clients.close_stream(stream)
     clients.open_stream("bob")
-    assert clients.send("bob", "hello")
+    assert clients.send("bob", PrintThreadStack("hello"))
 
 
 def test_an_address_that_has_most_clients_leaves_room_for_others(clients: Clients) -> None:

@@ -19,6 +19,14 @@ RULES_MAX = 1_000
 DELAY_MS_MAX = 24 * 3_600_000
 
 
+class InjectedFailure(Exception):
+    """A fault rule injects a response with this code and message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class FaultAction(enum.Enum):
     """What a fault does to a call."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
+from rmqpull_broker.core.admin.fault_rules import NO_FAULTS, InjectedFailure
 from rmqpull_broker.core.errors import BadRequest, BrokerError
 from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.server.grpc.bounds import (
@@ -25,9 +25,10 @@ from rmqpull_broker.server.grpc.bounds import (
     find_request_bytes_max,
 )
 from rmqpull_broker.server.grpc.call_shares import CallShares, parse_peer
-from rmqpull_broker.server.grpc.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
+from rmqpull_broker.server.grpc.targets import find_targets, match_faults
+from rmqpull_broker.server.grpc.wire.status import find_code_name, make_status, make_stream_error
 from rmqpull_broker.server.grpc.wire_fields import check_details, read_in_steps
-from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
+from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_proto import rpc
@@ -199,7 +200,7 @@ class _Call:
         """
         self._shares.check(self._holder)
         self._service.access.check_method(self._method.name, self.caller.address)
-        self._faults = self._service.faults.match(self._method.name, self.caller.client_id, self._request)
+        self._faults = match_faults(self._service.faults, self._method.name, self.caller.client_id, self._request)
         if self._faults.before is not None:
             await self._service.faults.inject(self._faults.before)
             self.caller = _read_caller(self._context)  # time has passed

@@ -138,9 +138,7 @@ class Dispatcher:
         except Forbidden as refusal:
             return self._refuse(call, refusal)
         if self._faults.is_armed:
-            found = self._faults.match_targets(
-                _name(code), self._find_client_id(call), find_targets(call), find_group(call)
-            )
+            found = self._faults.match(_name(code), self._find_client_id(call), find_targets(call), find_group(call))
             if found.before is not None or found.after is not None:
                 return self._run_with_faults(handler, call, found)
         try:

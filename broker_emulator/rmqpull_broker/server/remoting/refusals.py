@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rmqpull_broker.core.admin.fault_rules import InjectedFailure
 from rmqpull_broker.core.errors import (
     BadRequest,
     BrokerError,
@@ -13,7 +14,6 @@ from rmqpull_broker.core.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from rmqpull_broker.server.grpc.wire.status import InjectedFailure
 from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand

@@ -13,7 +13,7 @@ from typing import Any
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.server.clients import Clients
-from rmqpull_broker.server.grpc.wire.commands import print_thread_stack_to, verify_message_to
+from rmqpull_broker.server.questions import PrintThreadStack, VerifyMessage
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -29,9 +29,7 @@ _RESULTS = {"OK": "CR_SUCCESS", "FAILED_TO_CONSUME_MESSAGE": "CR_LATER", "MESSAG
 
 async def print_thread_stack(clients: Clients, client_id: str, timeout_ms: int) -> RemotingCommand:
     """Asks a client for the stacks of its threads: all that it tells of itself."""
-    answer = await clients.questions.ask(
-        lambda nonce: clients.send(client_id, print_thread_stack_to(nonce)), timeout_ms
-    )
+    answer = await clients.questions.ask(lambda nonce: clients.send(client_id, PrintThreadStack(nonce)), timeout_ms)
     match answer.code:
         case "OK":
             return _respond({**_NO_RUNNING_INFO, "jstack": answer.text})
@@ -47,7 +45,7 @@ def verify_message(service: Service, queue: MessageQueue, queue_offset: int) -> 
     async def ask(client_id: str, timeout_ms: int) -> RemotingCommand:
         (stored,) = columns.to_rows(service.state.store.read(queue, queue_offset, queue_offset + 1))
         answer = await service.clients.questions.ask(
-            lambda nonce: service.clients.send(client_id, verify_message_to(nonce, stored, queue)), timeout_ms
+            lambda nonce: service.clients.send(client_id, VerifyMessage(nonce, stored, queue)), timeout_ms
         )
         result = {"autoCommit": True, "order": False, "remark": "from gRPC client", "spentTimeMills": 0}
         if answer.code in _RESULTS:

@@ -1,16 +1,12 @@
-"""Fault rules at work: finds the queues of a request, and injects faults into calls."""
+"""Fault rules at work: injects faults into calls."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-from google.protobuf.message import Message
+from collections.abc import Callable, Iterable
 
 from rmqpull_broker.core.admin.fault_rules import (
-    NO_FAULTS,
     Call,
     CallFaults,
     Fault,
@@ -18,13 +14,11 @@ from rmqpull_broker.core.admin.fault_rules import (
     FaultReport,
     FaultRule,
     FaultRules,
+    InjectedFailure,
     Target,
 )
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.server.clock import Clock
-from rmqpull_broker.server.grpc.wire.codec import name_from
-from rmqpull_broker.server.fault_names import RPCS, check_call, check_code
-from rmqpull_broker.server.grpc.wire.status import InjectedFailure
 
 CALLS_WAITING_MAX = 10_000
 """Calls that rules delay, drop or hold at the same time."""
@@ -37,10 +31,14 @@ class Disconnected(Exception):
 
 
 class Faults:
-    """The broker's fault rules. All methods belong to the event loop; delays follow ``clock``."""
+    """The broker's fault rules. All methods belong to the event loop; delays follow ``clock``.
 
-    def __init__(self, clock: Clock) -> None:
+    ``check_names`` raises BadRequest for a rule with the name of a call or of a code that no protocol has.
+    """
+
+    def __init__(self, clock: Clock, check_names: Callable[[FaultRule], None]) -> None:
         self._clock = clock
+        self._check_names = check_names
         self._rules = FaultRules()
         self._waiting: dict[asyncio.Future[None], Fault] = {}
         self._is_closed = False
@@ -52,8 +50,7 @@ class Faults:
 
         Raises BadRequest for a rule that makes no sense, and TooManyRequests when there are too many.
         """
-        check_call(rule.rpc)
-        check_code(rule.rpc, rule.code)
+        self._check_names(rule)
         return self._rules.add(rule)
 
     def release(self, rule_id: int, calls: int | None = None) -> None:
@@ -96,17 +93,14 @@ class Faults:
         """Whether any rule has calls left."""
         return self._rules.is_armed
 
-    def match_targets(self, rpc_name: str, client_id: str, targets: Iterable[Target], group: str = "") -> CallFaults:
-        """Finds and counts the faults of a request that names these targets and this group."""
-        return self._rules.match(Call(rpc_name, client_id, tuple(targets), group=group))
+    def match(
+        self, name: str, client_id: str, targets: Iterable[Target], group: str = "", *, is_endless: bool = False
+    ) -> CallFaults:
+        """Finds and counts the faults of a call that names these targets and this group.
 
-    def match(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
-        """Finds and counts the faults of a call; ``request`` is None for a stream of requests."""
-        if not self._rules.is_armed or rpc_name not in RPCS:
-            return NO_FAULTS
-        targets = () if request is None else tuple(dict.fromkeys(find_targets(request)))
-        group = "" if request is None else find_group(request)
-        return self._rules.match(Call(rpc_name, client_id, targets, is_endless=request is None, group=group))
+        A call ``is_endless`` if it is a stream of requests.
+        """
+        return self._rules.match(Call(name, client_id, tuple(targets), is_endless=is_endless, group=group))
 
     async def inject(self, fault: Fault) -> None:
         """Returns when the call may continue.
@@ -143,32 +137,3 @@ class Faults:
         for future in self._waiting:
             if not future.done():
                 future.set_exception(Disconnected("the broker stops"))
-
-
-def find_group(request: Any) -> str:
-    """Finds the consumer group that a request names; an empty text if it names none."""
-    field = request.DESCRIPTOR.fields_by_name.get("group")
-    if field is None:
-        return ""
-    return str(request.group if field.message_type is None else name_from(request.group))
-
-
-def find_targets(message: Any) -> Iterator[Target]:
-    """Finds the topics and queues in a request, at any depth, in the forms of both protocols."""
-    kind = message.DESCRIPTOR.full_name
-    if kind == "apache.rocketmq.v2.MessageQueue":
-        yield Target(name_from(message.topic), message.broker.name or None, message.id)
-        return
-    if kind == "rmqpull.v1.Queue":
-        yield Target(message.topic, message.broker_name or None, message.queue_id)
-        return
-    for field, value in message.ListFields():
-        if field.name == "topic":
-            yield Target(value if field.message_type is None else name_from(value))
-        elif isinstance(value, Message):
-            yield from find_targets(value)
-        elif field.message_type is not None:
-            # A map of strings iterates over its keys.
-            for part in value:
-                if isinstance(part, Message):
-                    yield from find_targets(part)

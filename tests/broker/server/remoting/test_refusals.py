@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rmqpull_broker.core.admin.fault_rules import InjectedFailure
 from rmqpull_broker.core.errors import BrokerError, Forbidden, TopicNotFound
-from rmqpull_broker.server.grpc.wire.status import InjectedFailure
 from rmqpull_broker.server.remoting.calls import RemotingCall, Site
 from rmqpull_broker.server.remoting.refusals import find_response_code, refuse
 from rmqpull_proto.remoting.command import RemotingCommand

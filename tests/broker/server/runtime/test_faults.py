@@ -8,14 +8,14 @@ from typing import Any
 import grpc
 import pytest
 
-from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule, Target
+from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.fault_names import check_names
 from rmqpull_broker.server.runtime import faults as faults_module
-from rmqpull_broker.server.runtime.faults import Faults, find_targets
+from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.server import ServerHarness, run_on_server
 
 ORDERS = v2.Resource(name="orders")
@@ -200,64 +200,13 @@ def test_the_number_of_waiting_calls_is_limited(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_rule_that_can_never_match_is_refused(rule: FaultRule, sentence: str) -> None:
-    faults = Faults(ManualClock())
+    faults = Faults(ManualClock(), check_names)
     with pytest.raises(BadRequest, match=sentence):
         faults.add(rule)
 
 
-def test_the_embedding_program_is_not_affected() -> None:
-    faults = Faults(ManualClock())
-    faults.add(FaultRule("*", FaultAction.DROP, times=None))
-    assert faults.match("QueryRoute", "", ROUTE).before is not None
-    assert faults.match("DeleteFaultRules", "", ROUTE) == (None, None)
-
-
 def test_an_unknown_rule_is_neither_released_nor_removed() -> None:
-    faults = Faults(ManualClock())
+    faults = Faults(ManualClock(), check_names)
     for act in (faults.release, faults.remove):
         with pytest.raises(BadRequest, match="no fault rule 1"):
             act(1)
-
-
-@pytest.mark.parametrize(
-    ("request_", "targets"),
-    [
-        (ROUTE, [Target("orders")]),
-        (PULL, [Target("orders", None, 1)]),
-        (SEND, [Target("orders")]),
-        (
-            service.SendMessageRequest(
-                messages=[v2.Message(topic=v2.Resource(name="a", resource_namespace="ns"), user_properties={"k": "v"})]
-            ),
-            [Target("ns%a")],
-        ),
-        (
-            service.UpdateOffsetRequest(message_queue=v2.MessageQueue(topic=ORDERS, broker=v2.Broker(name="broker-b"))),
-            [Target("orders", "broker-b", 0)],
-        ),
-        (
-            v1.PullColumnsRequest(
-                queues=[v1.QueuePull(queue=v1.Queue(topic=topic, broker_name="b", queue_id=2)) for topic in "xy"]
-            ),
-            [Target("x", "b", 2), Target("y", "b", 2)],
-        ),
-        (v1.PublishColumnsRequest(topic="orders", arrow_ipc=b"x"), [Target("orders")]),
-        (v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic="orders")]), [Target("orders")]),
-        (
-            v1.CommitOffsetsRequest(offsets=[v1.QueueOffset(queue=v1.Queue(topic="orders", broker_name="b"))]),
-            [Target("orders", "b", 0)],
-        ),
-        (
-            v1.ReportRowsLostRequest(ranges=[v1.LostRange(queue=v1.Queue(topic="orders", broker_name="b"))]),
-            [Target("orders", "b", 0)],
-        ),
-        (
-            v1.CutRangesRequest(ranges=[v1.RangeToCut(queue=v1.Queue(topic="orders", broker_name="b"))]),
-            [Target("orders", "b", 0)],
-        ),
-        (v1.DescribeServerRequest(), []),
-    ],
-    ids=lambda value: value.DESCRIPTOR.name if hasattr(value, "DESCRIPTOR") else "",
-)
-def test_the_queues_of_a_request_are_found_at_any_depth(request_: Any, targets: list[Target]) -> None:
-    assert list(find_targets(request_)) == targets

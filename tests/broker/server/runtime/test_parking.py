@@ -29,6 +29,7 @@ from rmqpull_broker.core.state.facts import (
 from rmqpull_broker.core.state.ports import NOT_LOGGED
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ClockMover, ManualClock
+from rmqpull_broker.server.fault_names import check_names
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -323,7 +324,7 @@ def service_of(lot: Lot) -> Service:
         lot.parking,
         sender,
         lot.clock,
-        Faults(lot.clock),
+        Faults(lot.clock, check_names),
         Metrics(),
         ("127.0.0.1", 8081),
         Clients(lot.clock),

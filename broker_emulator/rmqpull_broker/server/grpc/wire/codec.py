@@ -28,11 +28,9 @@ from rmqpull_broker.core.model import (
 )
 from rmqpull_broker.core.sending.priorities import read_priority
 from rmqpull_broker.core.sending.send_back import RECONSUME_TIME
-from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.core.state.names import add_namespace
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.remoting.properties import (
     BORN_HOST,
     BORN_TIMESTAMP,
@@ -216,14 +214,6 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         system_properties=system,
         body=message.body,
     )
-
-
-def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
-    """Makes the command that asks a producer how a half message ends (rules 5.14)."""
-    command = rpc.TelemetryCommand()
-    command.recover_orphaned_transaction_command.message.CopyFrom(message_to(check.stored, check.queue))
-    command.recover_orphaned_transaction_command.transaction_id = check.stored.message.msg_id
-    return command
 
 
 def _user_properties(message: Message) -> Mapping[str, str]:

@@ -1,26 +1,29 @@
-"""Commands that ask a client of ``apache.rocketmq.v2`` for an answer, and the answers (rules 5.7)."""
+"""Commands that ask a client for an answer, and the answers (rules 5.7, 5.14)."""
 
 from __future__ import annotations
 
-from rmqpull_broker.core.model import MessageQueue, StoredMessage
+from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.server.grpc.wire.codec import message_to
 from rmqpull_broker.server.grpc.wire.status import OK
-from rmqpull_broker.server.questions import ClientAnswer
+from rmqpull_broker.server.questions import ClientAnswer, PrintThreadStack, VerifyMessage
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
 
-def print_thread_stack_to(nonce: str) -> rpc.TelemetryCommand:
-    """Makes the command that asks for the stacks of a client's threads."""
-    return rpc.TelemetryCommand(
-        status=OK, print_thread_stack_trace_command=rpc.PrintThreadStackTraceCommand(nonce=nonce)
+def command_to(command: PrintThreadStack | VerifyMessage | TransactionCheck) -> rpc.TelemetryCommand:
+    """Makes the command that a client gets."""
+    match command:
+        case PrintThreadStack(nonce):
+            return rpc.TelemetryCommand(
+                status=OK, print_thread_stack_trace_command=rpc.PrintThreadStackTraceCommand(nonce=nonce)
+            )
+        case VerifyMessage(nonce, stored, queue):
+            verify = rpc.VerifyMessageCommand(nonce=nonce, message=message_to(stored, queue))
+            return rpc.TelemetryCommand(status=OK, verify_message_command=verify)
+    recover = rpc.RecoverOrphanedTransactionCommand(
+        message=message_to(command.stored, command.queue), transaction_id=command.stored.message.msg_id
     )
-
-
-def verify_message_to(nonce: str, stored: StoredMessage, queue: MessageQueue) -> rpc.TelemetryCommand:
-    """Makes the command that asks a consumer to consume a message."""
-    verify = rpc.VerifyMessageCommand(nonce=nonce, message=message_to(stored, queue))
-    return rpc.TelemetryCommand(status=OK, verify_message_command=verify)
+    return rpc.TelemetryCommand(recover_orphaned_transaction_command=recover)
 
 
 def answer_from(command: rpc.TelemetryCommand) -> ClientAnswer | None:

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import grpc
 
+from rmqpull_broker.core.admin.fault_rules import InjectedFailure
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
-CODE_NAMES = frozenset(v2.Code.keys())
-
 OK = v2.Status(code=v2.Code.OK, message="OK")
 PREVIOUSLY_RESET = v2.Status(code=v2.Code.OK, message="Offset has been previously reset")
-
-
-class InjectedFailure(Exception):
-    """A fault rule injects a response with this code and message."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def make_status(error: Exception) -> v2.Status:

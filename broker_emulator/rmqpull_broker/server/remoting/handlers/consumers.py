@@ -15,10 +15,10 @@ from rmqpull_broker.core.pulling.group_offsets import clone_offsets, find_correc
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.server.remoting.stream_members import AskMember, print_thread_stack, verify_message
 from rmqpull_broker.server.peers import Peer, make_request
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.long_answers import Answer, answer, answer_later
+from rmqpull_broker.server.remoting.stream_members import AskMember, print_thread_stack, verify_message
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, WireError
 from rmqpull_proto.remoting.consumer_headers import (

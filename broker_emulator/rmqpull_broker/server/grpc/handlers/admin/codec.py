@@ -9,8 +9,8 @@ from rmqpull_broker.core.model import GroupConfig, TopicConfig, TopicType
 from rmqpull_broker.core.popping.in_flight import ListedMessage
 from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.fault_names import CODE_NAMES
 from rmqpull_broker.server.grpc.wire.codec import column_queue_to, retry_policy_to
-from rmqpull_broker.server.grpc.wire.status import CODE_NAMES
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 

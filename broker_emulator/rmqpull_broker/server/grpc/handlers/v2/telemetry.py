@@ -32,7 +32,7 @@ from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
 from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.grpc.wire.codec import name_from, retry_policy_to
-from rmqpull_broker.server.grpc.wire.commands import answer_from
+from rmqpull_broker.server.grpc.wire.commands import answer_from, command_to
 from rmqpull_broker.server.grpc.wire.status import OK, make_status
 from rmqpull_broker.server.limits import CLIENT_PROPERTIES_MAX, CLIENT_SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -53,7 +53,7 @@ async def telemetry(
     reader = asyncio.get_running_loop().create_task(_read(service, requests, caller, stream))
     try:
         async for command in stream.commands():
-            yield command
+            yield command if isinstance(command, rpc.TelemetryCommand) else command_to(command)
     finally:
         reader.cancel()
         service.clients.close_stream(stream)
