@@ -20,9 +20,9 @@ from rmqpull_broker.cli import COMMANDS
 from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.config import SETTINGS
 from rmqpull_broker.core.properties import list_declared
+from rmqpull_broker.server.access import ADMINISTRATION, CHANGES, Administration
 from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
 from rmqpull_broker.server.remoting.registry import list_handlers
-from rmqpull_broker.server.runtime.access import ADMINISTRATION, CHANGES, Administration
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 

@@ -189,13 +189,15 @@ LAYERS = (
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {FOR_STORE} pyarrow", FILES),
     # Its edges.
     Layer("rmqpull_broker/server/questions.py", of_server(), NO_PROTOCOL),
-    Layer("rmqpull_broker/server/fault_names.py", of_server()),
+    Layer("rmqpull_broker/server/fault_names.py rmqpull_broker/server/access.py", of_server()),
     *(Layer(f"rmqpull_broker/server/{module}.py", of_server(), NO_PROTOCOL) for module in SHARED),
     Layer(
         "rmqpull_broker/server/peers.py rmqpull_broker/server/clients.py", of_server("peers", "questions"), NO_PROTOBUF
     ),
-    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients", "peers"), NO_PROTOCOL),
-    Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), NO_PROTOBUF),
+    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients", "peers", "access"), NO_PROTOCOL),
+    Layer(
+        "rmqpull_broker/server/observability/*", of_server("observability", "runtime", "grpc.wire.status"), NO_PROTOBUF
+    ),
     # gRPC. No handler imports another one: what several of them need is in their codec.
     Layer("rmqpull_broker/server/grpc/wire/*", of_server("grpc.wire", "questions")),
     *(
@@ -232,7 +234,7 @@ LAYERS = (
     ),
     Layer(
         "rmqpull_broker/server/*",
-        of_server("grpc", "remoting", "runtime", "clients", "observability", "fault_names"),
+        of_server("grpc", "remoting", "runtime", "clients", "observability", "fault_names", "access"),
         NO_PROTOBUF,
     ),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config_values testcontainers docker typing_extensions"),

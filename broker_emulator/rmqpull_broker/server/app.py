@@ -25,6 +25,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
+from rmqpull_broker.server.access import Access
 from rmqpull_broker.server.addresses import PortUnavailable, join_address
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover, SystemClock
@@ -34,7 +35,6 @@ from rmqpull_broker.server.grpc.connections import CALLS_MAX, CALLS_OF_ALL_MAX, 
 from rmqpull_broker.server.grpc.health import HEALTH, Health
 from rmqpull_broker.server.grpc.reflection import enable_reflection
 from rmqpull_broker.server.grpc.registry import make_generic_handlers
-from rmqpull_broker.server.runtime.access import Access
 from rmqpull_broker.server.runtime.clock_watch import ClockWatch
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit

@@ -17,9 +17,9 @@ from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.access import Access
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover
-from rmqpull_broker.server.runtime.access import Access
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics

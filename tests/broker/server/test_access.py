@@ -10,7 +10,7 @@ from rmqpull_broker.config import SETTINGS
 from rmqpull_broker.config_sources import name_variable
 from rmqpull_broker.core.admin.admin_peers import parse_admin_peers
 from rmqpull_broker.core.errors import Forbidden
-from rmqpull_broker.server.runtime.access import ADMINISTRATION, CHANGES, FLAG, VARIABLE, Access
+from rmqpull_broker.server.access import ADMINISTRATION, CHANGES, FLAG, VARIABLE, Access
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 
