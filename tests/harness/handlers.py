@@ -59,20 +59,20 @@ class HandlerHarness:
         )
         sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(
-            self.state,
-            self.group_commit,
-            parking,
-            sender,
-            self.clock,
-            Faults(self.clock, check_names),
-            self.metrics,
-            ("127.0.0.1", 8081),
-            self.clients,
-            ClockMover(self.clock, self.group_commit.wait_until_idle),
-            StageKeeper(self.state, self.group_commit, self.clock, sender),
-            OffsetCommits(self.state, self.group_commit),
-            self.popping,
-            self.renewing,
+            state=self.state,
+            group_commit=self.group_commit,
+            parking=parking,
+            sender=sender,
+            clock=self.clock,
+            faults=Faults(self.clock, check_names),
+            metrics=self.metrics,
+            endpoints=("127.0.0.1", 8081),
+            clients=self.clients,
+            clock_mover=ClockMover(self.clock, self.group_commit.wait_until_idle),
+            stage_keeper=StageKeeper(self.state, self.group_commit, self.clock, sender),
+            offset_commits=OffsetCommits(self.state, self.group_commit),
+            popping=self.popping,
+            renewing=self.renewing,
         )
 
     def _handle_stored(self, facts: list[Fact]) -> None:

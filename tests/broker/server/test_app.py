@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from rmqpull_broker.assembly import open_broker
 from rmqpull_broker.config import BrokerConfig
@@ -20,6 +19,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.grpc.wire.commands import command_to
 from rmqpull_broker.server.remoting.ports import RemotingAddress
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from tests.harness.remoting_member import RemotingMember
@@ -51,11 +51,12 @@ def test_a_producer_is_asked_to_check_its_half_message() -> None:
         await broker.group_commit.execute(store_half_message)
         await broker.clock_mover.advance(60_000)
         stream.end()
-        commands: list[Any] = [command async for command in stream.commands()]
-        asked = commands[0].recover_orphaned_transaction_command
+        queued, *_ = [command async for command in stream.commands()]
+        command = command_to(queued)
+        asked = command.recover_orphaned_transaction_command
         assert (asked.transaction_id, asked.message.body) == ("an id", b"a body")
         assert (asked.message.topic.name, asked.message.system_properties.message_id) == ("transfers", "an id")
-        assert not commands[0].HasField("status")
+        assert not command.HasField("status")
 
     play(story)
 

@@ -74,11 +74,10 @@ class RemotingCall:
         return response
 
 
-@dataclass(frozen=True)
-class RemotingService:
+@dataclass(frozen=True, kw_only=True)
+class RemotingService(Service):
     """The broker as handlers of the remoting protocol see it. ``sites`` are its logical brokers, in their order."""
 
-    service: Service
     sites: Sequence[Site]
     record_pulls: RecordPulls
     standing_verdicts: StandingVerdicts
@@ -87,7 +86,7 @@ class RemotingService:
     @property
     def properties(self) -> BrokerProperties:
         """The broker's properties."""
-        return self.service.state.properties
+        return self.state.properties
 
 
 Reply = RemotingCommand | bytes | None

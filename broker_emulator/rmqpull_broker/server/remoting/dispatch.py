@@ -66,9 +66,9 @@ class Dispatcher:
     def __init__(self, service: RemotingService, handlers: Mapping[int, Handler], *, has_vip: bool = False) -> None:
         self._service = service
         self._handlers = handlers
-        self._access = service.service.access
-        self._faults = service.service.faults
-        self._metrics = service.service.metrics
+        self._access = service.access
+        self._faults = service.faults
+        self._metrics = service.metrics
         self._tasks: set[asyncio.Task[None]] = set()
         self._shares = Shares(REQUESTS_MAX)
         self._is_stopping = False
@@ -224,7 +224,7 @@ class Dispatcher:
 
     def _find_client_id(self, call: RemotingCall) -> str:
         """Returns the client id of a connection that has sent a heartbeat; an empty text for others."""
-        return self._service.service.clients.peers.find_client_id(call.peer.channel_id)
+        return self._service.clients.peers.find_client_id(call.peer.channel_id)
 
 
 def _name(code: int) -> str:

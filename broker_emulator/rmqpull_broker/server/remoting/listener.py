@@ -84,7 +84,9 @@ class RemotingListener:
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
         pulls, verdicts = RecordPulls(service.state), StandingVerdicts(service.state, service.clients.consumers)
-        self._service = RemotingService(service, self.sites, pulls, verdicts)
+        self._service = RemotingService(
+            **vars(service), sites=self.sites, record_pulls=pulls, standing_verdicts=verdicts
+        )
         self.dispatcher = Dispatcher(self._service, list_handlers(), has_vip=self._has_vip)
         for acceptor in self._acceptors:
             acceptor.start()

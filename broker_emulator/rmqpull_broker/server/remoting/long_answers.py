@@ -29,7 +29,7 @@ class _Body:
 def answer(service: RemotingService, call: RemotingCall, parts: Parts, fields: Header | None = None) -> Answer:
     """Answers with a body of these parts: at once if one slice is enough. Raises FrameTooLarge."""
     body = _Body()
-    if service.service.slices.begin(parts, body.take):
+    if service.slices.begin(parts, body.take):
         return call.respond(fields, bytes(body.data))
     return _go_on(service, call, parts, body, fields)
 
@@ -39,7 +39,7 @@ async def answer_later(
 ) -> RemotingCommand:
     """Answers as :func:`answer` does, for a handler that has waited already."""
     body = _Body()
-    if service.service.slices.begin(parts, body.take):
+    if service.slices.begin(parts, body.take):
         return call.respond(body=bytes(body.data), remark=remark)
     response = await _go_on(service, call, parts, body)
     response.remark = remark
@@ -50,5 +50,5 @@ async def _go_on(
     service: RemotingService, call: RemotingCall, parts: Parts, body: _Body, fields: Header | None = None
 ) -> RemotingCommand:
     with call.peer.ending_with_connection():
-        await service.service.slices.finish(parts, body.take)
+        await service.slices.finish(parts, body.take)
     return call.respond(fields, bytes(body.data))

@@ -58,7 +58,7 @@ class Caller:
             raise ClientIdRequired("client id cannot be empty")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Service:
     """The broker as its handlers see it.
 

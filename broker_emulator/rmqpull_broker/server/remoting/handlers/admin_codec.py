@@ -24,7 +24,7 @@ def require_topic(state: BrokerState, name: str) -> TopicConfig:
 def find_refusal(service: RemotingService, call: RemotingCall, what: str) -> Forbidden | None:
     """Returns the error for a request that would change ``what``, which its peer may not; None for one that may."""
     name = RequestCode(call.command.code).name
-    return service.service.access.find_refusal(name, call.peer.remote_address, what)
+    return service.access.find_refusal(name, call.peer.remote_address, what)
 
 
 def describe_subscription(data: SubscriptionData) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def change(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     changes = read_property_lines(call.command.body)
     if NEVER_CHANGED & changes.keys():
         return call.respond(code=ResponseCode.NO_PERMISSION, remark="Can not update config in black list.")
-    state = service.service.state
+    state = service.state
     try:
         state.properties = change_properties(state.properties, changes)
     except ValueError as error:
@@ -63,8 +63,8 @@ def get_runtime_info(service: RemotingService, call: RemotingCall) -> Answer:
 
 
 def _write_runtime_info(service: RemotingService, call: RemotingCall) -> Parts:
-    earliest_ms = yield from _find_earliest_ms(service.service.state, call.site.broker_name)
-    broker, now_ms = service.service, service.service.steady_ms()
+    earliest_ms = yield from _find_earliest_ms(service.state, call.site.broker_name)
+    broker, now_ms = service, service.steady_ms()
     put = broker.stats.find(call.site.broker_name, BROKER_PUT_NUMS) or Stat()
     got = broker.stats.find(call.site.broker_name, BROKER_GET_NUMS) or Stat()
     table = {
@@ -145,9 +145,9 @@ _IDLE = {
 
 def get_stats(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """VIEW_BROKER_STATS_DATA: one stat by minute, hour and day."""
-    header, now_ms = call.read_header(ViewBrokerStatsDataRequestHeader), service.service.steady_ms()
+    header, now_ms = call.read_header(ViewBrokerStatsDataRequestHeader), service.steady_ms()
     key = "" if header.stats_key == service.properties.broker_cluster_name else header.stats_key
-    stat = service.service.stats.find(call.site.broker_name, header.stats_name, key)
+    stat = service.stats.find(call.site.broker_name, header.stats_name, key)
     if stat is None:
         raise InternalError(f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
     periods: Mapping[str, Snapshot] = {
@@ -175,7 +175,7 @@ def get_ha_status(service: RemotingService, call: RemotingCall) -> RemotingComma
 
 async def delete_expired(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """DELETE_EXPIRED_COMMITLOG: applies retention now."""
-    await service.service.group_commit.expire(service.service.clock_ms())
+    await service.group_commit.expire(service.clock_ms())
     return call.respond()
 
 

@@ -48,10 +48,10 @@ async def take_heartbeat(service: RemotingService, call: RemotingCall) -> Remoti
     _check_size(data)
     heartbeat = await _heartbeat_from(service, call, data)
     names = [consumer.group for consumer in heartbeat.consumers]
-    groups = await service.service.ensure_groups(names)
+    groups = await service.ensure_groups(names)
     if not call.peer.is_open:  # it was closed while the log stored the groups
         return None
-    answer = service.service.clients.take_heartbeat(heartbeat, groups, call.peer)
+    answer = service.clients.take_heartbeat(heartbeat, groups, call.peer)
     return call.respond({"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(answer.is_sub_change).lower()})
 
 
@@ -66,13 +66,13 @@ def _check_size(data: HeartbeatData) -> None:
 
 async def _heartbeat_from(service: RemotingService, call: RemotingCall, data: HeartbeatData) -> Heartbeat:
     """Others have their turns between slices of this: thousands of subscriptions take longer than one."""
-    now_ms, slice_ = service.service.clock_ms(), Slice()
+    now_ms, slice_ = service.clock_ms(), Slice()
     consumers: list[ConsumerData] = []
     for member in data.consumers:
         subscriptions: list[SubscriptionData] = []
         for subscription in member.subscriptions:
             if slice_.is_over:
-                await service.service.slices.pause()
+                await service.slices.pause()
                 slice_ = Slice()
             subscriptions.append(_subscription_from(subscription, now_ms))
         consumers.append(_consumer_from(member, tuple(subscriptions)))
@@ -112,11 +112,11 @@ def _subscription_from(subscription: Subscription, now_ms: int) -> SubscriptionD
 async def unregister_client(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """UNREGISTER_CLIENT: a client leaves a group of producers, a group of consumers, or both."""
     header = call.read_header(UnregisterClientRequestHeader)
-    clients, channel_id, group = service.service.clients, call.peer.channel_id, header.consumer_group
+    clients, channel_id, group = service.clients, call.peer.channel_id, header.consumer_group
     if header.producer_group is not None:
         clients.producers.unregister(header.producer_group, channel_id)
     if group is not None:
-        config = await service.service.execute(partial(find_or_create_group, name=group))
+        config = await service.execute(partial(find_or_create_group, name=group))
         clients.leave_group(config or GroupConfig(group), channel_id)
     return call.respond()
 
@@ -124,13 +124,13 @@ async def unregister_client(service: RemotingService, call: RemotingCall) -> Rem
 def list_consumers(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_CONSUMER_LIST_BY_GROUP: the client ids of the members on this broker, of both protocols."""
     group = call.read_header(GroupRequestHeader).consumer_group
-    client_ids = service.service.clients.consumers.list_client_ids(group, call.site.broker_name)
+    client_ids = service.clients.consumers.list_client_ids(group, call.site.broker_name)
     return call.respond(body=encode_client_ids(client_ids))
 
 
 def query_assignment(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """QUERY_ASSIGNMENT: the share of a consumer that leaves the allocation to the broker, and whether it pops it."""
-    query, state = decode_assignment_query(call.command.body), service.service.state
+    query, state = decode_assignment_query(call.command.body), service.state
     topic = state.find_topic(query.topic)
     if topic is None:
         return call.respond(body=encode_assignments(None))
@@ -138,7 +138,7 @@ def query_assignment(service: RemotingService, call: RemotingCall) -> RemotingCo
     chosen = find_request_mode(state, query.topic, query.group)
     if query.message_model == MessageModel.BROADCASTING.value:
         return call.respond(body=encode_assignments(queues, chosen.mode))
-    members = service.service.clients.consumers.members(query.group)
+    members = service.clients.consumers.members(query.group)
     client_ids = [member.client_id for member in members if member.is_connected_to(call.site.broker_name)]
     asked = (queues, client_ids, query.client_id, query.strategy)
     pops = chosen.mode == POP
@@ -149,7 +149,7 @@ def query_assignment(service: RemotingService, call: RemotingCall) -> RemotingCo
 async def set_request_mode(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """SET_MESSAGE_REQUEST_MODE: whether members of a group that leave the allocation to the broker pull or pop."""
     wanted = decode_request_mode(call.command.body)
-    await service.service.group_commit.execute(partial(put_request_mode, wanted=RequestModeSet(*wanted)))
+    await service.group_commit.execute(partial(put_request_mode, wanted=RequestModeSet(*wanted)))
     return call.respond()
 
 
@@ -160,7 +160,7 @@ def list_request_modes(service: RemotingService, call: RemotingCall) -> Answer:
 
 def _write_request_modes(service: RemotingService) -> Parts:
     modes: dict[str, list[RequestMode]] = {}
-    for piece in walk(service.service.state.request_modes.values()):
+    for piece in walk(service.state.request_modes.values()):
         for one in piece:
             mode = RequestMode(one.topic, one.group, one.mode, one.pop_share_queue_num)
             modes.setdefault(one.topic, []).append(mode)
@@ -184,8 +184,8 @@ def lock_queues(service: RemotingService, call: RemotingCall) -> Answer:
 
 def _lock(service: RemotingService, call: RemotingCall) -> Parts:
     request = yield from LockRequest.decode_in_steps(call.command.body)
-    queues, now_ms = (MessageQueue(*queue) for queue in request.queues), service.service.steady_ms()
-    locked = yield from service.service.clients.locks.lock_in_steps(
+    queues, now_ms = (MessageQueue(*queue) for queue in request.queues), service.steady_ms()
+    locked = yield from service.clients.locks.lock_in_steps(
         request.group or "", request.client_id, queues, now_ms, find_holder(call.peer.remote_address)
     )
     yield from write_locked((yield from sort_in_steps(locked)))
@@ -201,7 +201,7 @@ def _unlock(service: RemotingService, call: RemotingCall) -> Parts:
     if request.group is None:
         raise WireError("consumerGroup is missing in the body of UNLOCK_BATCH_MQ")
     queues = (MessageQueue(*queue) for queue in request.queues)
-    yield from service.service.clients.locks.unlock_in_steps(request.group, request.client_id, queues)
+    yield from service.clients.locks.unlock_in_steps(request.group, request.client_id, queues)
 
 
 _LANGUAGES = frozenset(LanguageCode)

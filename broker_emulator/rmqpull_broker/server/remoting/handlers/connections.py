@@ -24,7 +24,7 @@ _LANGUAGES = frozenset(LanguageCode.__members__)
 def list_consumers(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_CONSUMER_CONNECTION_LIST: the members of a group on this broker, and what they subscribe to."""
     group = call.read_header(GroupRequestHeader).consumer_group
-    info = service.service.clients.consumers.find_consumer_group(group)
+    info = service.clients.consumers.find_consumer_group(group)
     channels = [] if info is None else _list_connected(call, info.channels)
     if info is None or not channels:
         return call.respond(code=ResponseCode.CONSUMER_NOT_ONLINE, remark=f"the consumer group[{group}] not online")
@@ -50,7 +50,7 @@ def list_consumers(service: RemotingService, call: RemotingCall) -> Answer:
 def list_producers(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_PRODUCER_CONNECTION_LIST: the producers of a group that are connected to this broker."""
     group = call.read_header(ProducerGroupRequestHeader).producer_group
-    channels = _list_connected(call, service.service.clients.producers.channels(group))
+    channels = _list_connected(call, service.clients.producers.channels(group))
     if not channels:
         raise InternalError(f"the producer group[{group}] not exist")
     return answer(service, call, write_list("connectionSet", map(_write_connection, channels), {}))
@@ -58,7 +58,7 @@ def list_producers(service: RemotingService, call: RemotingCall) -> Answer:
 
 def list_all_producers(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_PRODUCER_INFO: the producers of all groups that are connected to this broker."""
-    producers, now_ms = service.service.clients.producers, service.service.clock_ms()
+    producers, now_ms = service.clients.producers, service.clock_ms()
 
     def write_group(group: str) -> Parts:
         channels = _list_connected(call, producers.channels(group))

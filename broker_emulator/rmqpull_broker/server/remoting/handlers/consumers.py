@@ -54,7 +54,7 @@ _NOT_SET = "not set any response code"
 async def send_back(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """CONSUMER_SEND_MSG_BACK. Answers when the message is stored for its next delivery or as a dead letter."""
     request = _send_back_from(service, call)
-    outcome = await service.service.group_commit.execute(partial(_send_back, service, request))
+    outcome = await service.group_commit.execute(partial(_send_back, service, request))
     if isinstance(outcome, BrokerError):
         raise outcome
     return call.respond()
@@ -63,7 +63,7 @@ async def send_back(service: RemotingService, call: RemotingCall) -> RemotingCom
 def _send_back_from(service: RemotingService, call: RemotingCall) -> SendBack:
     header = call.read_header(ConsumerSendMsgBackRequestHeader)
     site = call.site
-    found = service.service.state.physical_offsets.locate(site.broker_name, header.offset)
+    found = service.state.physical_offsets.locate(site.broker_name, header.offset)
     queue, queue_offset = (MessageQueue("", site.broker_name, 0), 0) if found is None else found
     return SendBack(
         header.group,
@@ -79,7 +79,7 @@ def _send_back_from(service: RemotingService, call: RemotingCall) -> SendBack:
 def _send_back(service: RemotingService, request: SendBack, draft: Draft) -> Sent | BrokerError | None:
     """Returns a refusal, so that the group and the retry topic that were missing are created (rules 6.1)."""
     try:
-        return service.service.sender.send_back(draft, request, service.service.clock_ms())
+        return service.sender.send_back(draft, request, service.clock_ms())
     except BrokerError as refusal:
         return refusal
 
@@ -95,13 +95,13 @@ async def reset_offset(service: RemotingService, call: RemotingCall) -> Remoting
     broker_name = call.site.broker_name
     queue = None if header.queue_id < 0 else MessageQueue(header.topic, broker_name, header.queue_id)
     wanted = ResetRequest(header.group, header.topic, queue, header.offset, header.timestamp, broker_name)
-    targets = await service.service.group_commit.execute(partial(invoke_reset, request=wanted))
+    targets = await service.group_commit.execute(partial(invoke_reset, request=wanted))
     return call.respond(body=encode_offsets(dict(targets)))
 
 
 def _reset_members(service: RemotingService, call: RemotingCall, header: ResetOffsetRequestHeader) -> RemotingCommand:
     group, topic, time = header.group, header.topic, header.timestamp
-    draft = Draft(service.service.state)
+    draft = Draft(service.state)
     offsets = plan_reset_of_members(draft, group, topic, call.site.broker_name, time, is_forced=header.is_force)
     peers = [peer for _, peer in _list_members(service, call, group)]
     if not peers:
@@ -142,11 +142,11 @@ async def clone_group_offset(service: RemotingService, call: RemotingCall) -> Re
     """CLONE_GROUP_OFFSET. Without a topic nothing is cloned, as with Apache's broker."""
     header = call.read_header(CloneGroupOffsetRequestHeader)
     topic = (header.topic or "").strip()
-    info = service.service.clients.consumers.find_consumer_group(header.src_group)
+    info = service.clients.consumers.find_consumer_group(header.src_group)
     subscribes = info is None or not info.subscriptions or info.subscription(topic) is not None
     if topic and (header.offline or subscribes):
         source, target, broker_name = header.src_group, header.dest_group, call.site.broker_name
-        await service.service.execute(lambda draft: clone_offsets(draft, source, target, topic, broker_name))
+        await service.execute(lambda draft: clone_offsets(draft, source, target, topic, broker_name))
     return call.respond()
 
 
@@ -154,9 +154,7 @@ def query_correction_offset(service: RemotingService, call: RemotingCall) -> Ans
     """QUERY_CORRECTION_OFFSET. Groups to filter are left out. Apache's broker also deletes their offsets."""
     header = call.read_header(QueryCorrectionOffsetRequestHeader)
     ignored = frozenset(filter(None, (header.filter_groups or "").split(",")))
-    corrections = find_corrections(
-        service.service.state, header.topic, call.site.broker_name, header.compare_group, ignored
-    )
+    corrections = find_corrections(service.state, header.topic, call.site.broker_name, header.compare_group, ignored)
 
     def write() -> Parts:
         yield encode_corrections((yield from corrections))
@@ -174,7 +172,7 @@ async def get_running_info(service: RemotingService, call: RemotingCall) -> Remo
     async def ask_stream(client_id: str, timeout_ms: int) -> RemotingCommand:
         if not header.jstack_enable:
             raise TimeoutError  # Apache's proxy asks nothing then, and waits
-        return await print_thread_stack(service.service.clients, client_id, timeout_ms)
+        return await print_thread_stack(service.clients, client_id, timeout_ms)
 
     return await _forward(service, call, header.consumer_group, header.client_id, ask_stream)
 
@@ -183,16 +181,16 @@ async def consume_directly(service: RemotingService, call: RemotingCall) -> Remo
     """CONSUME_MESSAGE_DIRECTLY: the consumer gets a message of this broker, whatever its offset is."""
     header = call.read_header(ConsumeMessageDirectlyRequestHeader)
     queue, queue_offset, body = _read_record(service, call, header.msg_id or "")
-    group = service.service.state.groups.get(header.consumer_group)
+    group = service.state.groups.get(header.consumer_group)
     flag = 0 if group is None else group.group_sys_flag
     fields = {"brokerName": call.site.broker_name, "topicSysFlag": "0", "groupSysFlag": str(flag)}
-    ask_stream = verify_message(service.service, queue, queue_offset)
+    ask_stream = verify_message(service, queue, queue_offset)
     return await _forward(service, call, header.consumer_group, header.client_id or "", ask_stream, fields, body)
 
 
 def _read_record(service: RemotingService, call: RemotingCall, msg_id: str) -> tuple[MessageQueue, int, bytes]:
     physical_offset = parse_offset_msg_id(msg_id).physical_offset
-    found = service.service.state.physical_offsets.locate(call.site.broker_name, physical_offset)
+    found = service.state.physical_offsets.locate(call.site.broker_name, physical_offset)
     if found is not None:
         record = b"".join(service.record_pulls.pull(*found, 1, parse_tags("*")).body)
         if record:
@@ -213,7 +211,7 @@ async def _forward(
 
     ``ask_stream`` does so for a member that has a Telemetry stream instead of a connection.
     """
-    clients = service.service.clients
+    clients = service.clients
     channel = clients.consumers.find_member(group, client_id, call.site.broker_name)
     if channel is None:
         raise InternalError(f"The Consumer <{group}> <{client_id}> not online")
@@ -235,7 +233,7 @@ async def _forward(
 
 def _list_members(service: RemotingService, call: RemotingCall, group: str) -> list[tuple[ClientChannel, Peer]]:
     """The members on this broker that speak this protocol."""
-    clients, broker_name = service.service.clients, call.site.broker_name
+    clients, broker_name = service.clients, call.site.broker_name
     here = (channel for channel in clients.consumers.members(group) if channel.is_connected_to(broker_name))
     found = ((channel, clients.peers.find(channel)) for channel in here)
     return [(channel, peer) for channel, peer in found if peer is not None]

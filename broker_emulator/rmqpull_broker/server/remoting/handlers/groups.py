@@ -43,7 +43,7 @@ async def _put_all(service: RemotingService, call: RemotingCall, listed: Sequenc
             refusal = find_refusal(service, call, f"group {settings.group_name}")
             groups.put_group(draft, _make_group(settings), refusal)
 
-    await service.service.group_commit.execute(put)
+    await service.group_commit.execute(put)
 
 
 def _make_group(settings: GroupSettings) -> GroupConfig:
@@ -111,7 +111,7 @@ async def delete_group(service: RemotingService, call: RemotingCall) -> Remoting
     """
     header = call.read_header(DeleteSubscriptionGroupRequestHeader)
     name, clean = header.group_name, header.clean_offset or bool(header.remove_offset)
-    execute = service.service.group_commit.execute
+    execute = service.group_commit.execute
     await execute(lambda draft: groups.drop_group(draft, name, keeps_offsets=not clean))
     if not header.clean_offset:
         await execute(lambda draft: groups.find_or_create_group(draft, name))
@@ -121,7 +121,7 @@ async def delete_group(service: RemotingService, call: RemotingCall) -> Remoting
 def list_group_settings(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the settings of all groups, also the system's, or of a page of them."""
     header = call.read_header(GetAllSubscriptionGroupRequestHeader)
-    listed = {**{name: GroupConfig(name) for name in GROUPS_FROM_START}, **service.service.state.groups}
+    listed = {**{name: GroupConfig(name) for name in GROUPS_FROM_START}, **service.state.groups}
     others: dict[str, Any] = {"forbiddenTable": {}}
     total = GetAllSubscriptionGroupResponseHeader(total_group_num=len(listed))
     page = cut_page(listed, header.group_seq, header.data_version, header.max_group_num)
@@ -134,7 +134,7 @@ def list_group_settings(service: RemotingService, call: RemotingCall) -> Answer:
 async def get_group_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_SUBSCRIPTIONGROUP_CONFIG, which creates a missing group if that is allowed."""
     name = call.read_header(GetSubscriptionGroupConfigRequestHeader).group
-    group = await service.service.execute(lambda draft: groups.find_or_create_group(draft, name))
+    group = await service.execute(lambda draft: groups.find_or_create_group(draft, name))
     if group is None:
         return call.respond(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark="No group in this broker")
     return call.respond(body=write_json(describe_group(group).to_json()))

@@ -27,10 +27,10 @@ _NO_POP = PopLiteMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=
 
 def pop_lite_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """POP_LITE_MESSAGE: no topic is a parent, so each pop is refused, as that of any other topic by Apache's broker."""
-    header, now_ms = call.read_header(PopLiteMessageRequestHeader), service.service.clock_ms()
-    is_timed = header.born_time and not service.service.clock_mover.is_manual
+    header, now_ms = call.read_header(PopLiteMessageRequestHeader), service.clock_ms()
+    is_timed = header.born_time and not service.clock_mover.is_manual
     late_ms = now_ms - header.born_time - header.poll_time if is_timed else -header.poll_time
-    refusal = refuse_pop(service.service.state, header.topic, call.site.ip, late_ms, header.max_msg_num)
+    refusal = refuse_pop(service.state, header.topic, call.site.ip, late_ms, header.max_msg_num)
     return call.respond(_NO_POP, code=refusal.response_code, remark=str(refusal))
 
 
@@ -46,7 +46,7 @@ def change_lite_subscription(service: RemotingService, call: RemotingCall) -> Re
 
 def get_broker_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_BROKER_LITE_INFO: no lite topics, and how many topics there are."""
-    state = service.service.state
+    state = service.state
     counts = {
         "cqTableSize": len(state.system_topics) + len(state.topics),
         "currentLmqNum": 0,
@@ -64,18 +64,18 @@ def get_broker_info(service: RemotingService, call: RemotingCall) -> RemotingCom
 
 def get_parent_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_PARENT_TOPIC_INFO."""
-    raise refuse_parent(service.service.state, call.read_header(TopicRequestHeader).topic)
+    raise refuse_parent(service.state, call.read_header(TopicRequestHeader).topic)
 
 
 def get_topic_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_LITE_TOPIC_INFO and GET_LITE_CLIENT_INFO."""
-    raise refuse_parent(service.service.state, call.read_header(ParentTopicRequestHeader).parent_topic)
+    raise refuse_parent(service.state, call.read_header(ParentTopicRequestHeader).parent_topic)
 
 
 async def get_group_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_LITE_GROUP_INFO and TRIGGER_LITE_DISPATCH."""
     group = call.read_header(LiteGroupRequestHeader).group
-    raise await service.service.execute(partial(refuse_group, name=group))
+    raise await service.execute(partial(refuse_group, name=group))
 
 
 def switch_timer_engine(service: RemotingService, call: RemotingCall) -> RemotingCommand:

@@ -49,7 +49,7 @@ def list_unit_topics(service: RemotingService, call: RemotingCall) -> RemotingCo
 
 
 def _list_names(service: RemotingService) -> tuple[str, ...]:
-    state = service.service.state
+    state = service.state
     return (*state.system_topics, *state.topics)
 
 

@@ -30,7 +30,7 @@ _PREVIOUSLY_RESET = "Offset has been previously reset"
 def query_consumer_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """QUERY_CONSUMER_OFFSET. Neither group nor topic need to exist."""
     header = call.read_header(QueryConsumerOffsetRequestHeader)
-    queue, broker = _queue_of(call, header), service.service
+    queue, broker = _queue_of(call, header), service
     offset = broker.state.find_consumer_offset(
         header.consumer_group,
         queue,
@@ -47,10 +47,10 @@ def update_consumer_offset(
     header = _read_update(service, call)
     queue = _queue_of(call, header)
     if not call.command.is_oneway:
-        service.service.offset_commits.begin_update(header.consumer_group, queue, header.commit_offset)
+        service.offset_commits.begin_update(header.consumer_group, queue, header.commit_offset)
         return _store_consumer_offset(service, call, header, queue)
-    if check_offset_update(service.service.state, header.consumer_group, queue):
-        service.service.offset_commits.put(header.consumer_group, queue, header.commit_offset)
+    if check_offset_update(service.state, header.consumer_group, queue):
+        service.offset_commits.put(header.consumer_group, queue, header.commit_offset)
     return None
 
 
@@ -60,9 +60,9 @@ async def _store_consumer_offset(
     """The response says that the offset is stored."""
     group, offset = header.consumer_group, header.commit_offset
     try:
-        is_stored = await service.service.execute(lambda draft: update_offset(draft, group, queue, offset))
+        is_stored = await service.execute(lambda draft: update_offset(draft, group, queue, offset))
     finally:
-        service.service.offset_commits.end_update(group, queue)
+        service.offset_commits.end_update(group, queue)
     return call.respond(remark=None if is_stored else _PREVIOUSLY_RESET)
 
 
@@ -72,7 +72,7 @@ def _read_update(service: RemotingService, call: RemotingCall) -> UpdateConsumer
     for name, words in (("queueId", "QueueId"), ("commitOffset", "Offset")):
         if name not in fields:
             group, topic = fields.get("consumerGroup", ""), fields.get("topic", "")
-            check_offset_update(service.service.state, group, MessageQueue(topic, call.site.broker_name, 0))
+            check_offset_update(service.state, group, MessageQueue(topic, call.site.broker_name, 0))
             raise BadRequest(f"{words} is null, topic is {topic}")
     return call.read_header(UpdateConsumerOffsetRequestHeader)
 
@@ -82,26 +82,26 @@ def search_offset(service: RemotingService, call: RemotingCall) -> RemotingComma
     header = call.read_header(SearchOffsetRequestHeader)
     is_upper = (header.boundary_type or "").upper() == BoundaryType.UPPER.value
     boundary = BoundaryType.UPPER if is_upper else BoundaryType.LOWER
-    offset = find_offset_at_time(service.service.state, _queue_of(call, header), header.timestamp, boundary)
+    offset = find_offset_at_time(service.state, _queue_of(call, header), header.timestamp, boundary)
     return call.respond(OffsetResponseHeader(offset=offset))
 
 
 def get_max_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_MAX_OFFSET: 0 for a queue that does not exist."""
     header = call.read_header(GetMaxOffsetRequestHeader)
-    return call.respond(OffsetResponseHeader(offset=service.service.state.bounds(_queue_of(call, header)).max_offset))
+    return call.respond(OffsetResponseHeader(offset=service.state.bounds(_queue_of(call, header)).max_offset))
 
 
 def get_min_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_MIN_OFFSET: 0 for a queue that does not exist."""
     header = call.read_header(TopicQueueRequestHeader)
-    first = service.service.state.bounds(_queue_of(call, header)).min_offset
+    first = service.state.bounds(_queue_of(call, header)).min_offset
     return call.respond(OffsetResponseHeader(offset=first), remark="")  # an empty text, not none (rules 6.1)
 
 
 def get_earliest_store_time(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_EARLIEST_MSG_STORETIME: when the first message of a queue was stored, in milliseconds since the epoch."""
-    queue, state = _queue_of(call, call.read_header(TopicQueueRequestHeader)), service.service.state
+    queue, state = _queue_of(call, call.read_header(TopicQueueRequestHeader)), service.state
     first, end = state.bounds(queue)
     timestamp = read_store_time_ms(state, queue, first) if first < end else NO_MESSAGE
     return call.respond(GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))

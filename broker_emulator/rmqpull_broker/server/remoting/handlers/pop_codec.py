@@ -48,7 +48,7 @@ def _encode_retries(
     service: RemotingService, header: PopMessageRequestHeader, result: PopResult, part: PoppedPart
 ) -> memoryview:
     """Encodes messages that come again as if they were in the topic itself. Each has its receipt as a property."""
-    state, queue = service.service.state, part.queue
+    state, queue = service.state, part.queue
     receipt = ExtraInfo(
         part.start_offset, result.pop_time_ms, result.invisible_ms, result.revive_queue_id, queue.broker_name
     )

@@ -63,7 +63,7 @@ def _find_invisible_ms(header: PopMessageRequestHeader, now_ms: int) -> int:
 async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """POP_MESSAGE: delivers messages, or waits for the first one until the time that the consumer names."""
     header = call.read_header(PopMessageRequestHeader)
-    broker, born_ms = service.service, _find_born_ms(service, header.born_time)
+    broker, born_ms = service, _find_born_ms(service, header.born_time)
     broker.clients.consumers.compensate(header.consumer_group, ConsumeType.POP)
     late_ms = broker.clock_ms() - born_ms - header.poll_time
     verdict = await broker.execute(partial(_check_pop, call=call, header=header, late_ms=late_ms))
@@ -76,7 +76,7 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
         call.site.broker_name,
         max(header.queue_id, ALL_QUEUES),
         header.max_msg_nums,
-        _find_invisible_ms(header, service.service.clock_ms()),
+        _find_invisible_ms(header, service.clock_ms()),
         verdict,
         header.order or False,
         header.attempt_id or "",
@@ -97,7 +97,7 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
 
 def _find_born_ms(service: RemotingService, born_ms: int) -> int:
     """Returns when a consumer began to wait. A clock that a test moves tells nothing about that of the consumer."""
-    return service.service.clock_ms() if service.service.clock_mover.is_manual or not born_ms else born_ms
+    return service.clock_ms() if service.clock_mover.is_manual or not born_ms else born_ms
 
 
 def _check_pop(
@@ -127,10 +127,10 @@ def _refuse(call: RemotingCall, refusal: BrokerError, header: Header | None) -> 
 
 def _compensate(service: RemotingService, header: PopMessageRequestHeader, message_filter: MessageFilter) -> None:
     """Keeps the subscription of a group that may never send a heartbeat."""
-    group, kind, now_ms = header.consumer_group, header.exp_type or TAG, service.service.clock_ms()
+    group, kind, now_ms = header.consumer_group, header.exp_type or TAG, service.clock_ms()
     tags = message_filter.tags if isinstance(message_filter, TagFilter) else None
     subscription = SubscriptionData(header.topic, header.exp or "*", now_ms, kind, tags or frozenset())
-    consumers = service.service.clients.consumers
+    consumers = service.clients.consumers
     consumers.compensate_subscription(group, subscription)
     retry = SubscriptionData(name_pop_retry_topic(group, header.topic), "*", now_ms, kind)
     consumers.compensate_subscription(group, retry)
@@ -149,7 +149,7 @@ def _respond(
     queues = [describe_part(part) for part in result.parts]
     revive_queue_id = ORDER_REVIVE_QUEUE if header.order else result.revive_queue_id
     fields = PopMessageResponseHeader(
-        pop_time=result.pop_time_ms or service.service.clock_ms(),
+        pop_time=result.pop_time_ms or service.clock_ms(),
         invisible_time=header.invisible_time,
         revive_qid=revive_queue_id,
         rest_num=result.rest_count,
@@ -181,7 +181,7 @@ async def peek_message(service: RemotingService, call: RemotingCall) -> Remoting
     for queue in (*queues, *last_queues):
         if queue in last_queues and count >= header.max_msg_nums:
             break
-        offset, last = _find_offset(service, header.consumer_group, queue), service.service.state.bounds(queue)[1]
+        offset, last = _find_offset(service, header.consumer_group, queue), service.state.bounds(queue)[1]
         rest += last - offset
         if count >= header.max_msg_nums:
             continue
@@ -207,7 +207,7 @@ async def _check_reader(service: RemotingService, call: RemotingCall, header: _R
         except BrokerError as refusal:
             return refusal
 
-    return await service.service.execute(check)
+    return await service.execute(check)
 
 
 def _list_queues(
@@ -215,7 +215,7 @@ def _list_queues(
 ) -> tuple[list[MessageQueue], list[MessageQueue]]:
     """Returns the queues that a pop looks at, and those that it looks at last, if there is room."""
     drawn, broker_name = random.randrange(_PERCENT), call.site.broker_name
-    retry = service.service.state.find_topic(name_pop_retry_topic(group, topic.name))
+    retry = service.state.find_topic(name_pop_retry_topic(group, topic.name))
     retries = (
         [] if retry is None else [MessageQueue(retry.name, broker_name, at) for at in range(retry.read_queue_nums)]
     )
@@ -226,14 +226,14 @@ def _list_queues(
 
 
 def _find_offset(service: RemotingService, group: str, queue: MessageQueue) -> int:
-    state = service.service.state
+    state = service.state
     return state.consumer_offsets.get((group, queue), state.bounds(queue).min_offset)
 
 
 async def notify(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """NOTIFICATION: whether there are messages. Waits for them until the time that the consumer names."""
     header = call.read_header(NotificationRequestHeader)
-    broker, born_ms = service.service, _find_born_ms(service, header.born_time)
+    broker, born_ms = service, _find_born_ms(service, header.born_time)
     topic = await _check_reader(service, call, header)
     if isinstance(topic, BrokerError):
         return _refuse(call, topic, NotificationResponseHeader(has_msg=False))
@@ -253,7 +253,7 @@ async def notify(service: RemotingService, call: RemotingCall) -> RemotingComman
 
 
 def _has_messages(service: RemotingService, header: NotificationRequestHeader, queues: list[MessageQueue]) -> bool:
-    state, group, now_ms = service.service.state, header.consumer_group, service.service.clock_ms()
+    state, group, now_ms = service.state, header.consumer_group, service.clock_ms()
 
     def is_blocked(queue: MessageQueue) -> bool:
         batch = state.popped.find_in_order(group, queue._replace(topic=header.topic))
@@ -273,7 +273,7 @@ async def count_waiting(service: RemotingService, call: RemotingCall) -> Remotin
     if isinstance(topic, BrokerError):
         return _refuse(call, topic, PollingInfoResponseHeader(polling_num=0))
     place = (header.topic, call.site.broker_name, header.consumer_group, header.queue_id)
-    count = service.service.popping.count_waiting(*place)
+    count = service.popping.count_waiting(*place)
     return call.respond(PollingInfoResponseHeader(polling_num=count), remark=NO_REMARK)
 
 

@@ -45,12 +45,12 @@ def _write_consume_stats(
 ) -> Parts:
     names: Iterable[str] = named
     if not named:
-        of_group = [topic_name] if topic_name.strip() else (yield from list_topics_of(service.service.state, group))
+        of_group = [topic_name] if topic_name.strip() else (yield from list_topics_of(service.state, group))
         names = filter(_make_choice(service, group), of_group)
     others = {"consumeTps": 0.0}
 
     def describe_topics() -> Entries:
-        for topic in map(service.service.state.find_topic, names):
+        for topic in map(service.state.find_topic, names):
             yield (None,)
             if topic is not None:
                 others["consumeTps"] += _count_per_second(service, call, group, topic.name)
@@ -66,7 +66,7 @@ def _make_choice(service: RemotingService, group: str) -> Callable[[str], bool]:
     A group that subscribes to anything has only its subscriptions, and the retries of messages of these topics that it
     received by pop.
     """
-    consumers = service.service.clients.consumers
+    consumers = service.clients.consumers
     info = consumers.find_consumer_group(group)
     if info is None or not info.subscriptions:
         return lambda name: True
@@ -81,20 +81,20 @@ def _list_queues(call: RemotingCall, topic: str, count: int) -> list[MessageQueu
 
 
 def _count_per_second(service: RemotingService, call: RemotingCall, group: str, topic: str) -> float:
-    now_ms = service.service.steady_ms()
-    return service.service.stats.count_per_second(call.site.broker_name, GROUP_GET_NUMS, f"{topic}@{group}", now_ms)
+    now_ms = service.steady_ms()
+    return service.stats.count_per_second(call.site.broker_name, GROUP_GET_NUMS, f"{topic}@{group}", now_ms)
 
 
 def _describe_progress(
     service: RemotingService, group: str, queues: Iterable[MessageQueue], *, has_pull_offsets: bool = True
 ) -> Iterator[tuple[MessageQueue, Mapping[str, int]]]:
     for queue in queues:
-        progress = read_queue_progress(service.service.state, group, queue)
+        progress = read_queue_progress(service.state, group, queue)
         offset = progress.consumer_offset or 0
         told = {
             "brokerOffset": progress.bounds.max_offset,
             "consumerOffset": offset,
-            "lastTimestamp": find_store_time_ms(service.service.state, queue, offset - 1) or 0,
+            "lastTimestamp": find_store_time_ms(service.state, queue, offset - 1) or 0,
             "pullOffset": offset if has_pull_offsets else 0,
         }
         yield queue, told
@@ -107,7 +107,7 @@ def list_consume_stats(service: RemotingService, call: RemotingCall) -> Answer:
 
 
 def _write_consume_stats_list(service: RemotingService, call: RemotingCall, is_order: bool) -> Parts:
-    state = service.service.state
+    state = service.state
     others: dict[str, Any] = {"brokerAddr": call.site.address, "totalDiff": 0, "totalInflightDiff": 0}
 
     def write_group(group: str) -> Parts:
@@ -139,7 +139,7 @@ def list_consumer_offsets(service: RemotingService, call: RemotingCall) -> Answe
 
 
 def _write_consumer_offsets(service: RemotingService, broker_name: str) -> Parts:
-    table = service.service.state.consumer_offsets
+    table = service.state.consumer_offsets
 
     def list_offsets(group: str, topic: str) -> dict[str, int]:
         entries = table.list_entries(group, topic)
@@ -168,7 +168,7 @@ def _write_consumer_offsets(service: RemotingService, broker_name: str) -> Parts
 def query_time_spans(service: RemotingService, call: RemotingCall) -> Answer:
     """QUERY_CONSUME_TIME_SPAN: store times of the first, the last and the consumed message of each queue."""
     header = call.read_header(GroupAndTopicRequestHeader)
-    topic = require_topic(service.service.state, header.topic)
+    topic = require_topic(service.state, header.topic)
     queues = _list_queues(call, topic.name, topic.write_queue_nums)
     spans = ((write_json(_describe_span(service, header.group, queue)),) for queue in queues)
     return answer(service, call, write_list("consumeTimeSpanSet", spans, {}))
@@ -176,23 +176,21 @@ def query_time_spans(service: RemotingService, call: RemotingCall) -> Answer:
 
 def _describe_span(service: RemotingService, group: str, queue: MessageQueue) -> dict[str, object]:
     """Times are -1 where there is no message, as Apache's broker has them."""
-    progress = read_queue_progress(service.service.state, group, queue)
+    progress = read_queue_progress(service.state, group, queue)
     bounds, offset = progress.bounds, progress.consumer_offset
-    oldest = find_store_time_ms(service.service.state, queue, bounds.min_offset)
-    consumed = find_store_time_ms(service.service.state, queue, offset - 1) if offset else oldest
+    oldest = find_store_time_ms(service.state, queue, bounds.min_offset)
+    consumed = find_store_time_ms(service.state, queue, offset - 1) if offset else oldest
     span: dict[str, object] = {
         "messageQueue": {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic},
         "minTimeStamp": _or_missing(oldest),
-        "maxTimeStamp": _or_missing(find_store_time_ms(service.service.state, queue, bounds.max_offset - 1)),
+        "maxTimeStamp": _or_missing(find_store_time_ms(service.state, queue, bounds.max_offset - 1)),
         "consumeTimeStamp": _or_missing(consumed),
         "delayTime": 0,
     }
     # A group without an offset has the offset -1 here, which no message has.
     following = -1 if offset is None else offset
     if following < bounds.max_offset:
-        span["delayTime"] = service.service.clock_ms() - _or_missing(
-            find_store_time_ms(service.service.state, queue, following)
-        )
+        span["delayTime"] = service.clock_ms() - _or_missing(find_store_time_ms(service.state, queue, following))
     return span
 
 
@@ -207,8 +205,8 @@ def list_groups(service: RemotingService, call: RemotingCall) -> Answer:
 
 
 def _write_groups(service: RemotingService, topic: str) -> Parts:
-    found = set((yield from list_groups_on(service.service.state, topic)))
-    for piece in walk(service.service.clients.consumers.list_consumer_groups()):
+    found = set((yield from list_groups_on(service.state, topic)))
+    for piece in walk(service.clients.consumers.list_consumer_groups()):
         found.update(info.group for info in piece if info.subscription(topic) is not None)
         yield None
     names = yield from sort_in_steps(found)
@@ -222,14 +220,14 @@ def list_topics(service: RemotingService, call: RemotingCall) -> Answer:
 
 
 def _write_topics(service: RemotingService, call: RemotingCall, group: str) -> Parts:
-    topics = yield from list_topics_of(service.service.state, group)
+    topics = yield from list_topics_of(service.state, group)
     yield TopicList(tuple(topics), call.site.address).encode()
 
 
 def get_subscription(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """QUERY_SUBSCRIPTION_BY_CONSUMER."""
     header = call.read_header(GroupAndTopicRequestHeader)
-    found = service.service.clients.consumers.find_subscription(header.group, header.topic)
+    found = service.clients.consumers.find_subscription(header.group, header.topic)
     subscription = {} if found is None else {"subscriptionData": describe_subscription(found)}
     return call.respond(body=write_json({"group": header.group, "topic": header.topic, **subscription}))
 

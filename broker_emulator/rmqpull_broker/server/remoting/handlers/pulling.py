@@ -47,11 +47,11 @@ def pull_message(service: RemotingService, call: RemotingCall) -> Reply | Corout
 
 def _pull(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
     pull = _read_pull(call)
-    verdict, changes_nothing = service.service.try_command(partial(_check, service, call, pull))
+    verdict, changes_nothing = service.try_command(partial(_check, service, call, pull))
     if not changes_nothing:
         return _pull_after_commit(service, call, pull)
     found = _commit_and_read(service, pull, verdict)
-    service.standing_verdicts.keep(_make_key(call), pull, verdict, service.service.steady_ms())
+    service.standing_verdicts.keep(_make_key(call), pull, verdict, service.steady_ms())
     if found.may_park and pull.may_park:
         return _park(service, call, pull, found, verdict.message_filter)
     return _respond(service, call, pull, found)
@@ -62,7 +62,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
 
     This is most of what a broker does that is read from, so it does without the checks.
     """
-    broker = service.service
+    broker = service
     standing = service.standing_verdicts.find(_make_key(call), broker.steady_ms())
     if standing is None:
         return None
@@ -88,7 +88,7 @@ def _make_key(call: RemotingCall) -> tuple[Hashable, ...]:
 
 async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull: PullRequest) -> bytes:
     """Pulls when what the checks change is stored: a new group, an answered reset."""
-    verdict = await service.service.group_commit.execute(partial(_check, service, call, pull))
+    verdict = await service.group_commit.execute(partial(_check, service, call, pull))
     found = _commit_and_read(service, pull, verdict)
     if found.may_park and pull.may_park:
         return await _park(service, call, pull, found, verdict.message_filter)
@@ -105,11 +105,11 @@ async def _park(
     """Waits for a message, and pulls again. A pull whose connection is closed is dropped."""
     caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
     with call.peer.ending_with_connection():
-        runs_again = await service.service.park(
+        runs_again = await service.park(
             [pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group, on_grid=True
         )
     if runs_again:
-        verdict = await service.service.execute(partial(_check, service, call, pull))
+        verdict = await service.execute(partial(_check, service, call, pull))
         found = _read(service, pull, verdict)
     return _respond(service, call, pull, found)
 
@@ -144,7 +144,7 @@ def _require(name: str, value: T | None, default: T, is_required: int) -> T:
 
 
 def _check(service: RemotingService, call: RemotingCall, pull: PullRequest, draft: Draft) -> PullVerdict:
-    broker = service.service
+    broker = service
     return check_pull(draft, broker.clients.consumers, pull, broker.clock_ms(), PullContext(call.site.ip))
 
 
@@ -152,13 +152,13 @@ def _commit_and_read(service: RemotingService, pull: PullRequest, verdict: PullV
     """The first run of a pull. Its commit counts at once, and is stored later: Java's consumers commit in each pull."""
     found = _read(service, pull, verdict)
     if pull.commits:
-        service.service.offset_commits.put(pull.group, pull.queue, pull.commit_offset)
+        service.offset_commits.put(pull.group, pull.queue, pull.commit_offset)
     return found
 
 
 def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
     """Reads the queue as the checks decided. Raises their refusal."""
-    broker = service.service
+    broker = service
     if verdict.compensation is not None:
         verdict.compensation.apply(broker.clients.consumers)
     if verdict.refusal is not None:
@@ -172,7 +172,7 @@ def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> 
 
 
 def _count(service: RemotingService, pull: PullRequest, found: RecordsPulled) -> None:
-    broker, (topic, broker_name, _) = service.service, pull.queue
+    broker, (topic, broker_name, _) = service, pull.queue
     broker.metrics.count_records(topic, found)
     if found.row_count:
         broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.steady_ms())
@@ -181,7 +181,7 @@ def _count(service: RemotingService, pull: PullRequest, found: RecordsPulled) ->
 def _respond(service: RemotingService, call: RemotingCall, pull: PullRequest, found: RecordsPulled) -> bytes:
     """Every broker here is a master without slaves, which no response sends to another one (rules 3.2.3, 3.3.2)."""
     status, code, next_offset, bounds, body, *_ = found
-    group = service.service.state.groups.get(pull.group)
+    group = service.state.groups.get(pull.group)
     flag = 0 if group is None else group.group_sys_flag
     return encode_pull_response(call.command, PullResponse(code, status.name, next_offset, *bounds, body, flag))
 

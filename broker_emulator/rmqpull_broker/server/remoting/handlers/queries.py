@@ -23,7 +23,7 @@ UNIQUE_KEY_COUNT = 32
 def view_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """VIEW_MESSAGE_BY_ID. The topic does not matter."""
     offset = call.read_header(ViewMessageRequestHeader).offset
-    record = find_message(service.service.state, call.site.broker_name, offset)
+    record = find_message(service.state, call.site.broker_name, offset)
     if record is None:
         raise InternalError(f"can not find message by the offset, {offset}")
     return call.respond(body=record)
@@ -37,7 +37,7 @@ async def query_message(service: RemotingService, call: RemotingCall) -> Remotin
         raise RequestFailed(f"the query asks for {count_max} messages")
     query = KeyQuery(header.topic, header.key, min(count_max, COUNT_MAX), header.begin_timestamp, header.end_timestamp)
     found: list[Found] = []
-    for newest_now in search(service.service.state, call.site.broker_name, query):
+    for newest_now in search(service.state, call.site.broker_name, query):
         found = newest_now
         await asyncio.sleep(0)
     if not found:

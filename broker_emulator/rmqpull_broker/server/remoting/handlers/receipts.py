@@ -42,13 +42,13 @@ async def ack_message(service: RemotingService, call: RemotingCall) -> RemotingC
         check_receipt(draft, asked, queue, header.offset)
         return acknowledge_any(draft, _delivered_from(header, queue), asked.remote_address)
 
-    _count(service, header.consumer_group, queue, await service.service.group_commit.execute(command))
+    _count(service, header.consumer_group, queue, await service.group_commit.execute(command))
     return call.respond()
 
 
 def _count(service: RemotingService, group: str, queue: MessageQueue, has_ended: bool) -> None:
     if has_ended:  # anybody may name a group
-        service.service.metrics.acknowledged[group, queue.topic] += 1
+        service.metrics.acknowledged[group, queue.topic] += 1
 
 
 async def ack_messages(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -62,7 +62,7 @@ async def ack_messages(service: RemotingService, call: RemotingCall) -> Remoting
     remote_address, broker_name = f"/{call.peer.remote_address}", call.site.broker_name
 
     # A command of its own for each: in order, it must see the one before.
-    state, execute = service.service.state, service.service.group_commit.execute
+    state, execute = service.state, service.group_commit.execute
     messages = [message for ack in acks for message in _list_delivered(state, ack, broker_name)]
     commands = (execute(partial(acknowledge_any, message=one, remote_address=remote_address)) for one in messages)
     answers = await asyncio.gather(*commands, return_exceptions=True)
@@ -89,7 +89,7 @@ async def change_message_invisible_time(service: RemotingService, call: Remoting
     """CHANGE_MESSAGE_INVISIBLETIME. Answers with what makes the new receipt."""
     header = call.read_header(ChangeInvisibleTimeRequestHeader)
     asked, queue = _place_of(call, header)
-    now_ms = service.service.clock_ms()
+    now_ms = service.clock_ms()
 
     def command(draft: Draft) -> Receipt | None:
         check_receipt(draft, asked, queue, header.offset, is_change=True)
@@ -99,7 +99,7 @@ async def change_message_invisible_time(service: RemotingService, call: Remoting
         return change_invisible_time(draft, message, header.invisible_time, now_ms)
 
     try:
-        receipt = await service.service.group_commit.execute(command)
+        receipt = await service.group_commit.execute(command)
     except BrokerError as refusal:
         return call.respond(_NO_CHANGE, code=refusal.response_code, remark=str(refusal) or NO_REMARK)
     fields = _NO_CHANGE

@@ -50,7 +50,7 @@ async def _store(
 ) -> SendMessageResponseHeader:
     if not call.command.body:
         raise RequestFailed("the request has no body")
-    broker, peer = service.service, call.peer
+    broker, peer = service, call.peer
     origin = Origin(header.sys_flag, limit_time(header.born_timestamp), peer.remote_address)
     properties = names.decode_properties(header.properties or "")
     messages = [make_message(bytes(call.command.body), properties, header.flag, origin)]
@@ -81,7 +81,7 @@ async def _push(service: RemotingService, call: RemotingCall, header: SendMessag
     client_id = properties.get(names.REPLY_TO_CLIENT)
     if client_id is None:
         return f"reply message properties[{names.REPLY_TO_CLIENT}] is null"
-    clients, now_ms = service.service.clients, service.service.clock_ms()
+    clients, now_ms = service.clients, service.clock_ms()
     channel = clients.producers.find_by_client_id(client_id, call.site.broker_name)
     peer = None if channel is None else clients.peers.find(channel)
     if peer is None:

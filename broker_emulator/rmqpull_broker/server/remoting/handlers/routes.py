@@ -16,7 +16,7 @@ from rmqpull_proto.remoting.routes import MASTER_ID, BrokerData, ClusterInfo, Qu
 def get_route(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_ROUTEINFO_BY_TOPIC. The answer is standard JSON, whether or not the client asks for it."""
     name = call.read_header(GetRouteInfoRequestHeader).topic
-    topic = service.service.state.find_topic(name)
+    topic = service.state.find_topic(name)
     if topic is None:
         raise TopicNotFound(f"No topic route info in name server for the topic: {name}{FAQ}")
     queues = tuple(_describe_queues(service, topic, site.broker_name) for site in service.sites)

@@ -59,7 +59,7 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
         if not header.batch:
             messages = [make_message(bytes(body), properties, header.flag, origin)]
         else:
-            host = service.service.sender.store_host
+            host = service.sender.store_host
             messages = make_columns(bytes(body), origin, request.reconsume_times, host)
         if messages is None:
             messages = await _read_batch(service, request, memoryview(body), origin)
@@ -83,8 +83,8 @@ async def _read_batch(
         messages = list(islice(reading, PART_ROWS))
         if len(messages) < PART_ROWS:
             return [*messages, *reading]
-        part_reader = PartReader(service.properties, service.service.sender.store_host, request.reconsume_times)
-        parts = await service.service.slices.collect(part_reader.read(chain(messages, reading)))
+        part_reader = PartReader(service.properties, service.sender.store_host, request.reconsume_times)
+        parts = await service.slices.collect(part_reader.read(chain(messages, reading)))
         part_reader.check_sizes()
     except BrokerError:
         await _store(service, request, check_batch_request, 0)
@@ -109,7 +109,7 @@ def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properti
 
 
 async def _store(service: RemotingService, request: SendRequest, send: Callable[..., T], byte_count: int) -> T:
-    broker = service.service
+    broker = service
     sender, execute = broker.sender, broker.group_commit.execute
     if broker.state.find_topic(request.topic) is None:
         await execute(lambda draft: prepare_topic(sender, draft, request, broker.clock_ms()))
@@ -117,7 +117,7 @@ async def _store(service: RemotingService, request: SendRequest, send: Callable[
 
 
 def _respond(service: RemotingService, call: RemotingCall, request: SendRequest, result: SendResult) -> RemotingCommand:
-    find = service.service.state.physical_offsets.find
+    find = service.state.physical_offsets.find
     host, port = call.site.ip, call.site.port
     queue, row = result.sent[0]
     is_single = not request.is_batch
@@ -139,7 +139,7 @@ def _respond_to_columns(
     service: RemotingService, call: RemotingCall, request: SendRequest, parts: Sequence[QueuePart]
 ) -> RemotingCommand:
     (part,) = parts
-    first = service.service.state.physical_offsets.find(part.queue, part.first_offset)
+    first = service.state.physical_offsets.find(part.queue, part.first_offset)
     header = SendMessageResponseHeader(
         msg_id=",".join(make_offset_msg_ids(call.site.ip, call.site.port, first, part.row_count)),
         queue_id=part.queue.queue_id,
@@ -161,7 +161,7 @@ def _list_common(service: RemotingService) -> dict[str, str]:
 async def recall_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """RECALL_MESSAGE. Answers when the recall is stored. The remark of a success is that of Apache's broker."""
     header = call.read_header(RecallMessageRequestHeader)
-    broker, region = service.service, {names.MSG_REGION: service.properties.region_id}
+    broker, region = service, {names.MSG_REGION: service.properties.region_id}
     try:
         msg_id = await broker.group_commit.execute(
             lambda draft: recall(

@@ -53,7 +53,7 @@ async def put_topic(service: RemotingService, call: RemotingCall) -> RemotingCom
     header = call.read_header(CreateTopicRequestHeader)
     if header.topic_filter_type not in _FILTER_TYPES:
         raise WireError(f"topicFilterType is {header.topic_filter_type[:40]!r}, expected one of {_FILTER_TYPES}")
-    topics.check_changed_name(service.service.state, header.topic)
+    topics.check_changed_name(service.state, header.topic)
     settings = TopicSettings(
         topic_name=header.topic,
         read_queue_nums=header.read_queue_nums,
@@ -74,14 +74,14 @@ async def put_topics(service: RemotingService, call: RemotingCall) -> RemotingCo
 
 
 async def _put_all(service: RemotingService, call: RemotingCall, listed: Sequence[TopicSettings]) -> None:
-    creation_ids = [service.service.make_creation_id() for _ in listed]
+    creation_ids = [service.make_creation_id() for _ in listed]
 
     def put(draft: Draft) -> None:
         for settings, creation_id in zip(listed, creation_ids, strict=True):
             refusal = find_refusal(service, call, f"topic {settings.topic_name}")
             topics.put_topic(draft, _make_topic(draft, settings, creation_id), refusal, queues_min=0)
 
-    await service.service.group_commit.execute(put)
+    await service.group_commit.execute(put)
 
 
 def _make_topic(draft: Draft, settings: TopicSettings, creation_id: str) -> TopicConfig:
@@ -107,7 +107,7 @@ async def delete_topic(service: RemotingService, call: RemotingCall) -> Remoting
     if not name.strip():
         raise IllegalTopic("The specified topic is blank.")
     try:
-        await service.service.group_commit.execute(partial(topics.delete_topic, name=name))
+        await service.group_commit.execute(partial(topics.delete_topic, name=name))
     except TopicNotFound:
         return call.respond()
     return call.respond()
@@ -116,7 +116,7 @@ async def delete_topic(service: RemotingService, call: RemotingCall) -> Remoting
 def list_topic_settings(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_ALL_TOPIC_CONFIG: the settings of all topics, those of the system included, or of a page of them."""
     header = call.read_header(GetAllTopicConfigRequestHeader)
-    state = service.service.state
+    state = service.state
     listed = {**state.system_topics, **state.topics}
     others: dict[str, Any] = {"mappingDataVersion": DATA_VERSION, "topicQueueMappingDetailMap": {}}
     total = GetAllTopicConfigResponseHeader(total_topic_num=len(listed))
@@ -130,7 +130,7 @@ def list_topic_settings(service: RemotingService, call: RemotingCall) -> Answer:
 def get_topic_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_TOPIC_CONFIG."""
     name = call.read_header(TopicRequestHeader).topic
-    topic = service.service.state.find_topic(name)
+    topic = service.state.find_topic(name)
     if topic is None:
         raise TopicNotFound(f"No topic in this broker. topic: {name}")
     return call.respond(body=write_json(describe_topic(topic).to_json()))
@@ -150,14 +150,14 @@ def describe_topic(topic: TopicConfig) -> TopicSettings:
 
 def list_system_topics(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
-    names = {*service.service.state.system_topics, *list_reserved_topics()}
+    names = {*service.state.system_topics, *list_reserved_topics()}
     return call.respond(body=TopicList(tuple(sorted(names))).encode())
 
 
 def get_topic_stats(service: RemotingService, call: RemotingCall) -> Answer:
     """GET_TOPIC_STATS_INFO: the bounds of each queue of this broker, and when it got its last message."""
-    topic = require_topic(service.service.state, call.read_header(TopicRequestHeader).topic)
-    state = service.service.state
+    topic = require_topic(service.state, call.read_header(TopicRequestHeader).topic)
+    state = service.state
 
     def describe_queues() -> Iterator[tuple[bytes]]:
         for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
@@ -170,15 +170,13 @@ def get_topic_stats(service: RemotingService, call: RemotingCall) -> Answer:
             }
             yield write_queue_entry(queue, told)
 
-    tps = service.service.stats.count_per_second(
-        call.site.broker_name, TOPIC_PUT_NUMS, topic.name, service.service.steady_ms()
-    )
+    tps = service.stats.count_per_second(call.site.broker_name, TOPIC_PUT_NUMS, topic.name, service.steady_ms())
     return answer(service, call, write_table("offsetTable", describe_queues(), {"topicPutTps": tps}))
 
 
 def list_queue_entries(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """QUERY_CONSUME_QUEUE: where the messages of a queue are, and the hashes of their tags."""
-    header, state = call.read_header(QueryConsumeQueueRequestHeader), service.service.state
+    header, state = call.read_header(QueryConsumeQueueRequestHeader), service.state
     topic = state.find_topic(header.topic)
     if topic is None or not 0 <= header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
         raise InternalError(f"{header.queue_id}@{header.topic} is not exist!")

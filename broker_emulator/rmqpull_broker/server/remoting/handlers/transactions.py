@@ -26,7 +26,7 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
         raise WireError(f"commitOrRollback is {header.commit_or_rollback}, expected 0, 8 or 12")
     if resolution is Resolution.UNKNOWN:
         return None
-    broker = service.service
+    broker = service
     located = broker.state.physical_offsets.locate(call.site.broker_name, header.commit_log_offset)
     msg_id = None if located is None else find_half_message_id(broker.state, *located)
     if located is None or msg_id is None:
