@@ -222,6 +222,20 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "topics or groups in one request to create or change them",
+            "server.remoting.wire.admin_bodies:SETTINGS_MAX",
+            "",
+            "SYSTEM_ERROR",
+            MEMORY,
+        ),
+        Limit(
+            "values in the JSON body of a request",
+            "server.remoting.wire.json_values:REQUEST_VALUES_MAX",
+            "",
+            "SYSTEM_ERROR",
+            MEMORY,
+        ),
+        Limit(
             "topics or groups in one page",
             "server.remoting.handlers.page_codec:PAGE_ENTRIES_MAX",
             "",

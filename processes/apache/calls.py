@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmqpull_client.transports.remoting.signing import sign_fields
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
 from rmqpull_proto.remoting.frames import PREFIX_BYTES
-from rmqpull_proto.remoting.signing import sign_fields
 
 CALL_TIMEOUT_S = 15.0
 

@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from rmqpull_broker.server.remoting.wire.pop_headers import (
+    AckMessageRequestHeader,
+    ChangeInvisibleTimeRequestHeader,
+    ChangeInvisibleTimeResponseHeader,
+    NotificationRequestHeader,
+    NotificationResponseHeader,
+    PeekMessageRequestHeader,
+    PollingInfoRequestHeader,
+    PollingInfoResponseHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.header_fields import Header
 from rmqpull_proto.remoting.headers import (
@@ -28,18 +40,6 @@ from rmqpull_proto.remoting.headers import (
     TopicRequestHeader,
     UnregisterClientRequestHeader,
     UpdateConsumerOffsetRequestHeader,
-)
-from rmqpull_proto.remoting.pop_headers import (
-    AckMessageRequestHeader,
-    ChangeInvisibleTimeRequestHeader,
-    ChangeInvisibleTimeResponseHeader,
-    NotificationRequestHeader,
-    NotificationResponseHeader,
-    PeekMessageRequestHeader,
-    PollingInfoRequestHeader,
-    PollingInfoResponseHeader,
-    PopMessageRequestHeader,
-    PopMessageResponseHeader,
 )
 from rmqpull_proto.remoting.sending_headers import (
     CheckTransactionStateRequestHeader,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from rmqpull_broker.server.remoting.wire.queue_bodies import LockRequest, QueueOfBroker, decode_locked
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.queue_bodies import LockRequest, QueueOfBroker, decode_locked
 from tests.harness.remoting_member import RemotingMember
 
 GROUP, TOPIC = "readers", "orders"

@@ -9,6 +9,7 @@ import pytest
 from processes.apache.access import Account
 from processes.apache.cluster import ApacheCluster, make_guarded_cluster
 from processes.apache.releases import Release
+from rmqpull_client.transports.remoting.signing import sign_fields
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
 from rmqpull_proto.remoting.frames import split_frames
@@ -21,7 +22,6 @@ from rmqpull_proto.remoting.headers import (
     TopicQueueRequestHeader,
 )
 from rmqpull_proto.remoting.routes import ClusterInfo, TopicList, TopicRoute
-from rmqpull_proto.remoting.signing import sign_fields
 from tests.harness.apache import StartApache
 
 SUBSCRIPTION = 4

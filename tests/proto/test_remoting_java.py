@@ -13,7 +13,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from processes.apache.oracle import JavaOracle, JavaRefused, to_text
-from rmqpull_proto.remoting import pop_headers
+from rmqpull_broker.server.remoting.wire import pop_headers
+from rmqpull_broker.server.remoting.wire.message_ids import make_offset_msg_id, parse_offset_msg_id
+from rmqpull_client.transports.remoting.signing import sign_fields
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import V4_5_0, V4_9_3, VERSION, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import (
@@ -27,10 +29,8 @@ from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.header_fields import Header, list_columns
 from rmqpull_proto.remoting.headers import OffsetResponseHeader, PullMessageResponseHeader
 from rmqpull_proto.remoting.json_dialect import read_json
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
 from rmqpull_proto.remoting.properties import decode_properties, encode_properties
 from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, QueueData, TopicList, TopicRoute
-from rmqpull_proto.remoting.signing import sign_fields
 from tests.harness.header_tables import REQUEST_HEADERS, RESPONSE_HEADERS
 from tests.harness.uniq_keys import parse_uniq_key
 

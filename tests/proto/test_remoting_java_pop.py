@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processes.apache.oracle import JavaOracle, JavaRefused
-from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.pop_bodies import BatchAck, decode_batch_acks, decode_request_mode, encode_batch_acks
-from rmqpull_proto.remoting.pop_infos import (
+from rmqpull_broker.server.remoting.wire.pop_bodies import (
+    BatchAck,
+    decode_batch_acks,
+    decode_request_mode,
+    encode_batch_acks,
+)
+from rmqpull_broker.server.remoting.wire.pop_infos import (
     ExtraInfo,
     QueuePopped,
     find_topic_kind,
@@ -21,6 +25,7 @@ from rmqpull_proto.remoting.pop_infos import (
     write_message_offsets,
     write_start_offsets,
 )
+from rmqpull_proto.remoting.frames import WireError
 
 TOPICS = st.sampled_from(["orders", "%RETRY%g_orders", "%RETRY%g+orders", "%DLQ%g"])
 IDS = st.integers(0, 2**31 - 1)

@@ -81,9 +81,7 @@ NO_THREADS = "threading concurrent multiprocessing asyncio"
 # The first row that names a module's place holds for it.
 LAYERS = (
     # The wire: all that client and broker share. That of remoting is bytes in, values out.
-    # Stored messages and batches are columns. The broker does without these modules, and so without NumPy.
-    Layer("rmqpull_proto/remoting/messages/*", "rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow", EFFECTS),
-    Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", f"{EFFECTS} rmqpull_proto.remoting.messages"),
+    Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", EFFECTS),
     Layer("rmqpull_proto/filters/*", "rmqpull_proto.filters", EFFECTS),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc pyarrow"),
     # RocketMQ without Spark.
@@ -92,6 +90,11 @@ LAYERS = (
         CLIENT,
         CONNECTIONS,
         f"{CLIENT} pyarrow rmqpull_proto.columns",
+    ),
+    Layer(
+        "rmqpull_client/transports/remoting/messages/*",
+        "rmqpull_client.transports.remoting.messages rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow",
+        EFFECTS,
     ),
     *(
         Layer(
@@ -214,9 +217,13 @@ LAYERS = (
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "runtime", "fault_names"), "*_pb2"),
     # The remoting protocol.
     Layer(
+        "rmqpull_broker/server/remoting/wire/*", "rmqpull_broker.server.remoting.wire rmqpull_proto.remoting", EFFECTS
+    ),
+    Layer(
         "rmqpull_broker/server/remoting/handlers/*",
         of_server(
             "remoting.calls",
+            "remoting.wire",
             "remoting.long_answers",
             "remoting.name_server",
             "remoting.stream_members",

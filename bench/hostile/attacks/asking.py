@@ -7,7 +7,7 @@ from itertools import count
 
 from bench.hostile.attack import ATTACKED, QUEUES, Attack, Target
 from bench.hostile.lines import flood, flood_unread, make_request, prepare, repeat_request
-from rmqpull_proto.remoting.admin_bodies import GroupSettings
+from rmqpull_broker.server.remoting.wire.admin_bodies import GroupSettings
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.json_dialect import write_json
 

@@ -8,13 +8,13 @@ from itertools import count
 from bench.hostile.attack import ATTACKED, QUEUES, Attack, Target
 from bench.hostile.attacks.sending import fill
 from bench.hostile.lines import Line, flood, flood_unread, make_request
-from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.pop_headers import (
+from rmqpull_broker.server.remoting.wire.pop_headers import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
     NotificationRequestHeader,
     PopMessageRequestHeader,
 )
+from rmqpull_proto.remoting.codes import RequestCode
 
 SUSPEND, SUBSCRIPTION = 2, 4
 """Bits of a pull: it may park, and it has its own subscription."""

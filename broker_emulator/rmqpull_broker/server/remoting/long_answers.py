@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from rmqpull_broker.server.remoting.calls import RemotingCall, RemotingService, Reply
+from rmqpull_broker.server.remoting.wire.json_parts import Parts
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX, FrameTooLarge
 from rmqpull_proto.remoting.header_fields import Header
-from rmqpull_proto.remoting.json_parts import Parts
 
 Answer = Reply | Coroutine[Any, Any, Reply]
 

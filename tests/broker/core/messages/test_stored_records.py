@@ -11,9 +11,9 @@ from rmqpull_broker.core.messages.message_properties import count_record_bytes, 
 from rmqpull_broker.core.messages.stored_records import encode_records
 from rmqpull_broker.core.model import BodyEncoding, Message, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
+from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from rmqpull_proto.columns import PULLABLE_SCHEMA
-from rmqpull_proto.remoting.messages.stored_columns import decode_columns
-from rmqpull_proto.remoting.messages.stored_messages import locate_records
 
 BROKER = BrokerProperties()
 COMMON = make_common_properties(BROKER)

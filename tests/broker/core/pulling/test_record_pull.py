@@ -15,7 +15,7 @@ from rmqpull_broker.core.pulling import record_pieces
 from rmqpull_broker.core.pulling.message_pull import pull_messages
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.core.state.facts import QueuesTrimmed
-from rmqpull_proto.remoting.messages.stored_messages import locate_records
+from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from tests.harness.core import CoreHarness
 
 FILTERS = [EVERYTHING, parse_tags("red"), parse_tags("blue"), parse_tags("none"), SqlFilter("TAGS <> 'red'")]

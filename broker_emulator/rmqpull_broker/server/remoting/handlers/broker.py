@@ -12,13 +12,13 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.steps import Steps
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
+from rmqpull_broker.server.remoting.wire.admin_bodies import DATA_VERSION, read_property_lines, write_property_lines
+from rmqpull_broker.server.remoting.wire.admin_headers import ViewBrokerStatsDataRequestHeader
+from rmqpull_broker.server.remoting.wire.json_parts import Parts
 from rmqpull_broker.server.runtime.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, Snapshot, Stat
-from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, read_property_lines, write_property_lines
-from rmqpull_proto.remoting.admin_headers import ViewBrokerStatsDataRequestHeader
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.json_dialect import write_json
-from rmqpull_proto.remoting.json_parts import Parts
 
 NEVER_CHANGED = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 """Properties that Apache's broker does not change either (``configBlackList``)."""

@@ -25,21 +25,26 @@ from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
-from rmqpull_broker.server.runtime.slices import Slice
-from rmqpull_proto.remoting.client_bodies import (
+from rmqpull_broker.server.remoting.wire.client_bodies import (
     GroupMembership,
     HeartbeatData,
     Subscription,
     decode_client_check,
     encode_client_ids,
 )
+from rmqpull_broker.server.remoting.wire.json_parts import Parts
+from rmqpull_broker.server.remoting.wire.pop_bodies import RequestMode, decode_request_mode, encode_request_modes
+from rmqpull_broker.server.remoting.wire.queue_bodies import (
+    LockRequest,
+    decode_assignment_query,
+    encode_assignments,
+    write_locked,
+)
+from rmqpull_broker.server.runtime.slices import Slice
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
-from rmqpull_proto.remoting.json_parts import Parts
-from rmqpull_proto.remoting.pop_bodies import RequestMode, decode_request_mode, encode_request_modes
-from rmqpull_proto.remoting.queue_bodies import LockRequest, decode_assignment_query, encode_assignments, write_locked
 
 
 async def take_heartbeat(service: RemotingService, call: RemotingCall) -> RemotingCommand | None:

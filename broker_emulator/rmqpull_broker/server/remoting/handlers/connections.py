@@ -11,12 +11,12 @@ from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.admin_codec import describe_subscription
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
-from rmqpull_proto.remoting.admin_bodies import Connection
-from rmqpull_proto.remoting.admin_headers import ProducerGroupRequestHeader
+from rmqpull_broker.server.remoting.wire.admin_bodies import Connection
+from rmqpull_broker.server.remoting.wire.admin_headers import ProducerGroupRequestHeader
+from rmqpull_broker.server.remoting.wire.json_parts import Parts, join_entries, write_entry, write_list, write_table
 from rmqpull_proto.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.headers import GroupRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
-from rmqpull_proto.remoting.json_parts import Parts, join_entries, write_entry, write_list, write_table
 
 _LANGUAGES = frozenset(LanguageCode.__members__)
 

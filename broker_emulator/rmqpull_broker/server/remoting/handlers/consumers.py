@@ -19,19 +19,16 @@ from rmqpull_broker.server.peers import Peer, make_request
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.long_answers import Answer, answer, answer_later
 from rmqpull_broker.server.remoting.stream_members import AskMember, print_thread_stack, verify_message
-from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand, Serialization, WireError
-from rmqpull_proto.remoting.consumer_headers import (
+from rmqpull_broker.server.remoting.wire.consumer_headers import (
     CloneGroupOffsetRequestHeader,
     ConsumeMessageDirectlyRequestHeader,
     ConsumerRunningInfoRequestHeader,
     GetConsumerStatusRequestHeader,
     QueryCorrectionOffsetRequestHeader,
 )
-from rmqpull_proto.remoting.headers import ConsumerSendMsgBackRequestHeader, ResetOffsetRequestHeader
-from rmqpull_proto.remoting.json_parts import Parts
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
-from rmqpull_proto.remoting.queue_bodies import (
+from rmqpull_broker.server.remoting.wire.json_parts import Parts
+from rmqpull_broker.server.remoting.wire.message_ids import make_offset_msg_id, parse_offset_msg_id
+from rmqpull_broker.server.remoting.wire.queue_bodies import (
     QueueOfBroker,
     decode_consumer_status,
     encode_corrections,
@@ -39,6 +36,9 @@ from rmqpull_proto.remoting.queue_bodies import (
     encode_offsets,
     write_group_status,
 )
+from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand, Serialization, WireError
+from rmqpull_proto.remoting.headers import ConsumerSendMsgBackRequestHeader, ResetOffsetRequestHeader
 
 FORWARD_TIMEOUT_MS = 10_000
 """How long a consumer may take for a request that is forwarded to it."""

@@ -14,15 +14,15 @@ from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, Remoting
 from rmqpull_broker.server.remoting.handlers.admin_codec import find_refusal
 from rmqpull_broker.server.remoting.handlers.page_codec import cut_page
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
-from rmqpull_proto.remoting.admin_bodies import GroupSettings, read_settings, write_settings_table
+from rmqpull_broker.server.remoting.wire.admin_bodies import GroupSettings, read_settings, write_settings_table
+from rmqpull_broker.server.remoting.wire.page_headers import (
+    GetAllSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupResponseHeader,
+)
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
-from rmqpull_proto.remoting.page_headers import (
-    GetAllSubscriptionGroupRequestHeader,
-    GetAllSubscriptionGroupResponseHeader,
-)
 
 
 async def put_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:

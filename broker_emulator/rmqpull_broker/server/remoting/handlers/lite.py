@@ -8,16 +8,16 @@ from functools import partial
 from rmqpull_broker.core.errors import BadRequest, IllegalOperation
 from rmqpull_broker.core.popping.lite_topics import refuse_group, refuse_parent, refuse_pop
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
-from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.headers import TopicRequestHeader
-from rmqpull_proto.remoting.json_dialect import read_json, write_json
-from rmqpull_proto.remoting.lite_headers import (
+from rmqpull_broker.server.remoting.wire.lite_headers import (
     LiteGroupRequestHeader,
     ParentTopicRequestHeader,
     PopLiteMessageRequestHeader,
     PopLiteMessageResponseHeader,
 )
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.headers import TopicRequestHeader
+from rmqpull_proto.remoting.json_dialect import read_json, write_json
 
 _ENGINE, _ROCKSDB, _TIME_WHEEL = "E_T", "R", "F"
 _LMQ_MAX = 20_000

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from rmqpull_broker.core.errors import Forbidden
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.admin_codec import find_refusal
-from rmqpull_proto.remoting.admin_bodies import read_property_lines, write_property_lines
-from rmqpull_proto.remoting.admin_headers import (
+from rmqpull_broker.server.remoting.wire.admin_bodies import read_property_lines, write_property_lines
+from rmqpull_broker.server.remoting.wire.admin_headers import (
     BrokerNameRequestHeader,
     GetTopicsByClusterRequestHeader,
     KvConfigRequestHeader,

@@ -11,8 +11,8 @@ from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.popping.receipts import TopicKind
 from rmqpull_broker.core.popping.request import PoppedPart, PopResult
 from rmqpull_broker.server.remoting.calls import RemotingService
-from rmqpull_proto.remoting.pop_headers import PopMessageRequestHeader
-from rmqpull_proto.remoting.pop_infos import ExtraInfo, QueuePopped, write_extra_info
+from rmqpull_broker.server.remoting.wire.pop_headers import PopMessageRequestHeader
+from rmqpull_broker.server.remoting.wire.pop_infos import ExtraInfo, QueuePopped, write_extra_info
 from rmqpull_proto.remoting.properties import POP_CHECK
 
 

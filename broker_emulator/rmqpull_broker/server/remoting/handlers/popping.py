@@ -22,12 +22,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.server.remoting.calls import NO_REMARK, Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.pop_codec import describe_part, encode_messages
-from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS, NOTHING
-from rmqpull_broker.server.runtime.service import Caller
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.header_fields import Header
-from rmqpull_proto.remoting.pop_headers import (
+from rmqpull_broker.server.remoting.wire.pop_headers import (
     NotificationRequestHeader,
     NotificationResponseHeader,
     PeekMessageRequestHeader,
@@ -36,11 +31,16 @@ from rmqpull_proto.remoting.pop_headers import (
     PopMessageRequestHeader,
     PopMessageResponseHeader,
 )
-from rmqpull_proto.remoting.pop_infos import (
+from rmqpull_broker.server.remoting.wire.pop_infos import (
     write_consumed_times,
     write_message_offsets,
     write_start_offsets,
 )
+from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS, NOTHING
+from rmqpull_broker.server.runtime.service import Caller
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.header_fields import Header
 
 _RETRY_FIRST_OF, _PERCENT = 5, 100
 _FOUND, _NOT_FOUND = "FOUND", "NO_MESSAGE_IN_QUEUE"

@@ -18,18 +18,25 @@ from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.admin_codec import describe_subscription, require_topic
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
-from rmqpull_broker.server.runtime.stats import GROUP_GET_NUMS
-from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, write_queue_entry
-from rmqpull_proto.remoting.admin_headers import (
+from rmqpull_broker.server.remoting.wire.admin_bodies import DATA_VERSION, write_queue_entry
+from rmqpull_broker.server.remoting.wire.admin_headers import (
     GetConsumeStatsInBrokerRequestHeader,
     GetConsumeStatsRequestHeader,
     GroupAndTopicRequestHeader,
 )
+from rmqpull_broker.server.remoting.wire.json_parts import (
+    Entries,
+    Parts,
+    join_entries,
+    write_entry,
+    write_list,
+    write_table,
+)
+from rmqpull_broker.server.runtime.stats import GROUP_GET_NUMS
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import GetSubscriptionGroupConfigRequestHeader, TopicRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
-from rmqpull_proto.remoting.json_parts import Entries, Parts, join_entries, write_entry, write_list, write_table
 from rmqpull_proto.remoting.routes import TopicList
 
 

@@ -14,12 +14,12 @@ from rmqpull_broker.core.pulling.record_pull import RecordsPulled, make_empty
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag, PullVerdict, RequestSource
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService, Reply
+from rmqpull_broker.server.remoting.wire.pull_responses import PullResponse, encode_pull_response
 from rmqpull_broker.server.runtime.service import Caller
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import WireError
 from rmqpull_proto.remoting.header_fields import parse_long
 from rmqpull_proto.remoting.headers import PullMessageRequestHeader
-from rmqpull_proto.remoting.pull_responses import PullResponse, encode_pull_response
 
 T = TypeVar("T")
 _COMMIT_OFFSET, _SUSPEND = int(PullSysFlag.COMMIT_OFFSET), int(PullSysFlag.SUSPEND)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from rmqpull_broker.core.errors import InternalError, RequestFailed
 from rmqpull_broker.core.pulling.key_queries import COUNT_MAX, Found, KeyQuery, cut_to_bytes, find_message, search
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.query_headers import (
+from rmqpull_broker.server.remoting.wire.query_headers import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
 
 UNIQUE_KEY_COUNT = 32
 """``defaultQueryMaxNum``: how many messages a query by message id returns, whatever it asks for."""

@@ -17,16 +17,16 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import RETRY_PREFIX
 from rmqpull_broker.server.limits import BATCH_ACKS_MAX
 from rmqpull_broker.server.remoting.calls import NO_REMARK, Handler, RemotingCall, RemotingService
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.pop_bodies import BatchAck, decode_batch_acks
-from rmqpull_proto.remoting.pop_headers import (
+from rmqpull_broker.server.remoting.wire.pop_bodies import BatchAck, decode_batch_acks
+from rmqpull_broker.server.remoting.wire.pop_headers import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
     ChangeInvisibleTimeResponseHeader,
 )
-from rmqpull_proto.remoting.pop_infos import ExtraInfo, parse_extra_info
+from rmqpull_broker.server.remoting.wire.pop_infos import ExtraInfo, parse_extra_info
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
 
 _SEPARATORS = {"1": "_", "2": "+"}
 """Between group and topic in the name of a retry topic, by its kind."""

@@ -15,10 +15,10 @@ from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
 from rmqpull_broker.server.peers import make_request
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.codec import Origin, limit_time, make_message
+from rmqpull_broker.server.remoting.wire.message_ids import make_offset_msg_id
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id
 from rmqpull_proto.remoting.sending_headers import (
     ReplyMessageRequestHeader,
     SendMessageRequestHeader,

@@ -25,22 +25,25 @@ from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, Remoting
 from rmqpull_broker.server.remoting.handlers.admin_codec import find_refusal, require_topic
 from rmqpull_broker.server.remoting.handlers.page_codec import cut_page
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
-from rmqpull_broker.server.runtime.stats import TOPIC_PUT_NUMS
-from rmqpull_proto.remoting.admin_bodies import (
+from rmqpull_broker.server.remoting.wire.admin_bodies import (
     DATA_VERSION,
     TopicSettings,
     read_settings,
     write_queue_entry,
     write_settings_table,
 )
-from rmqpull_proto.remoting.admin_headers import QueryConsumeQueueRequestHeader
+from rmqpull_broker.server.remoting.wire.admin_headers import QueryConsumeQueueRequestHeader
+from rmqpull_broker.server.remoting.wire.json_parts import write_table
+from rmqpull_broker.server.remoting.wire.page_headers import (
+    GetAllTopicConfigRequestHeader,
+    GetAllTopicConfigResponseHeader,
+)
+from rmqpull_broker.server.runtime.stats import TOPIC_PUT_NUMS
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import CreateTopicRequestHeader, TopicRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
-from rmqpull_proto.remoting.json_parts import write_table
-from rmqpull_proto.remoting.page_headers import GetAllTopicConfigRequestHeader, GetAllTopicConfigResponseHeader
 from rmqpull_proto.remoting.routes import TopicList
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")

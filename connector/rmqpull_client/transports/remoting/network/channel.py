@@ -22,9 +22,9 @@ from rmqpull_client.transports.remoting.network.exchange import SUCCESS, Exchang
 from rmqpull_client.transports.remoting.network.listings import Listings
 from rmqpull_client.transports.remoting.network.pool import ConnectionPool
 from rmqpull_client.transports.remoting.network.routes import Routes
+from rmqpull_client.transports.remoting.signing import sign_fields
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command
-from rmqpull_proto.remoting.signing import sign_fields
 
 _NAMES = frozenset(("topic", "consumerGroup", "producerGroup", "group"))
 _SHORT_NAMES = {RequestCode.SEND_MESSAGE_V2: "ab", RequestCode.SEND_BATCH_MESSAGE: "ab"}

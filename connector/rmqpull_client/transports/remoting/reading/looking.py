@@ -12,6 +12,9 @@ from rmqpull_client.light_queues import name_light
 from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.looking import COLUMNS, LookLimit, make_witnesses
 from rmqpull_client.transports.port import log_reset
+from rmqpull_client.transports.remoting.messages.light_offsets import set_light_offsets
+from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
+from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
@@ -19,9 +22,6 @@ from rmqpull_client.transports.remoting.reading.pulls import PullResponse, Step,
 from rmqpull_client.witness import Witness
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.messages.light_offsets import set_light_offsets
-from rmqpull_proto.remoting.messages.stored_columns import decode_columns
-from rmqpull_proto.remoting.messages.stored_messages import locate_records
 
 PROTOCOL = "remoting"
 IN_FLIGHT_MAX = 250

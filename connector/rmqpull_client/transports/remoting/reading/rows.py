@@ -19,10 +19,10 @@ from rmqpull_client.loss import Loss, make_range_loss
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.message_filters import columns_to_pull, keep_matching_tags
 from rmqpull_client.transports.port import QueueRows
+from rmqpull_client.transports.remoting.messages.light_offsets import set_light_offsets
+from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
+from rmqpull_client.transports.remoting.messages.stored_messages import DamagedRecord, RecordTable, locate_records
 from rmqpull_client.transports.remoting.reading.segments import Piece
-from rmqpull_proto.remoting.messages.light_offsets import set_light_offsets
-from rmqpull_proto.remoting.messages.stored_columns import decode_columns
-from rmqpull_proto.remoting.messages.stored_messages import DamagedRecord, RecordTable, locate_records
 
 QUEUE_GONE = "the queue does not exist"
 """The ``loss`` of pieces whose queue does not exist."""

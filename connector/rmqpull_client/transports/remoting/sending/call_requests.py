@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import TopicParts
+from rmqpull_client.transports.remoting.messages.batch_messages import MESSAGE_BYTES, EncodedMessages, encode_batch
 from rmqpull_client.transports.remoting.sending import outgoing
 from rmqpull_client.transports.remoting.sending.outbox import Call, SendRequest
 from rmqpull_client.transports.remoting.sending.queue_choice import ANY_QUEUE, Numbers, choose_queues
@@ -33,7 +34,6 @@ from rmqpull_client.transports.remoting.sending.send_requests import (
     RowKinds,
     cut_requests,
 )
-from rmqpull_proto.remoting.messages.batch_messages import MESSAGE_BYTES, EncodedMessages, encode_batch
 from rmqpull_proto.remoting.properties import DELAY, TIMER_DELIVER_MS
 
 _RETRY_PREFIX = "%RETRY%"

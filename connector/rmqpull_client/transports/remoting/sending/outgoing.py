@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqpull_client.transports.remoting.messages.property_texts import encode_property_texts, make_unique_keys
 from rmqpull_client.transports.remoting.sending.queue_choice import Numbers
 from rmqpull_proto import columns as wire
 from rmqpull_proto.remoting import properties as names
-from rmqpull_proto.remoting.messages.property_texts import encode_property_texts, make_unique_keys
 
 DELAY_LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200)
 """The delays of levels 1 to 18, by RocketMQ's default ``messageDelayLevel`` (rules 3.14.1)."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from processes.apache.calls import CallRefused, Calls, Response
+from rmqpull_broker.server.remoting.wire.admin_bodies import read_property_lines
 from rmqpull_broker.testing import RunningBroker, running_broker
-from rmqpull_proto.remoting.admin_bodies import read_property_lines
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.json_dialect import read_json
 from tests.harness.remoting_member import RemotingMember

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rmqpull_broker.server.remoting.wire.queue_bodies import QueueOfBroker
 from rmqpull_broker.testing import RunningBroker, running_broker
-from rmqpull_proto.remoting.queue_bodies import QueueOfBroker
 from tests.harness.remoting_group import TOPIC, GroupConsumer
 
 STEPS = 40

@@ -14,12 +14,12 @@ import pytest
 from processes.apache.calls import Calls
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
+from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.arrow_streams import read_stream
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.messages.stored_columns import decode_columns
-from rmqpull_proto.remoting.messages.stored_messages import locate_records
 from rmqpull_proto.remoting.properties import encode_properties
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.rpc_client import Connect, RpcClient

@@ -13,11 +13,11 @@ import pytest
 from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.server.remoting.handlers import consumers
+from rmqpull_broker.server.remoting.wire.message_ids import make_offset_msg_id, parse_offset_msg_id
+from rmqpull_broker.server.remoting.wire.queue_bodies import QueueOfBroker, decode_offsets, encode_consumer_status
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
-from rmqpull_proto.remoting.queue_bodies import QueueOfBroker, decode_offsets, encode_consumer_status
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.waiting import WAIT_S
 

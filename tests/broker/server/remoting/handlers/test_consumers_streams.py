@@ -11,12 +11,12 @@ import pytest
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.server.remoting.handlers import consumers
+from rmqpull_broker.server.remoting.wire.message_ids import make_offset_msg_id
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcStream
 from tests.harness.waiting import WAIT_S, wait_until

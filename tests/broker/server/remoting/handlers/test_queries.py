@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from processes.apache.calls import Calls, Response
+from rmqpull_broker.server.remoting.wire.message_ids import parse_offset_msg_id
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
+from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
-from rmqpull_proto.remoting.messages.stored_columns import decode_columns
-from rmqpull_proto.remoting.messages.stored_messages import locate_records
 from rmqpull_proto.remoting.properties import encode_properties
 
 EVER = {"beginTimestamp": 0, "endTimestamp": (1 << 63) - 1}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rmqpull_broker.server.remoting.wire.pop_bodies import BatchAck, encode_batch_acks
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.pop_bodies import BatchAck, encode_batch_acks
 from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."

@@ -10,9 +10,9 @@ import pytest
 from processes.apache.calls import Calls, Response
 from rmqpull_broker.core.errors import FAQ
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.server.remoting.wire.message_ids import parse_offset_msg_id
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
 from rmqpull_proto.remoting.properties import encode_properties
 from tests.differential.records import read_records
 from tests.harness.remoting_member import RemotingMember

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.server.remoting.wire.message_ids import parse_offset_msg_id
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
 from rmqpull_proto.remoting.properties import encode_properties
 from tests.harness.remoting_member import RemotingMember
 

@@ -14,9 +14,9 @@ from rmqpull_client.connection import Connection, Credentials
 from rmqpull_client.errors import BrokerUnavailable, TopicNotFound
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.signing import verify_signature
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.signing import verify_signature
 from tests.harness.scripted_remoting import Act, RouteScript, ScriptedServer, make_route
 
 ASK = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})

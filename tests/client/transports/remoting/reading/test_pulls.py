@@ -18,9 +18,9 @@ from rmqpull_client.transports.remoting.reading.pulls import (
     judge,
     parse_response,
 )
+from rmqpull_client.transports.remoting.signing import verify_signature
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
-from rmqpull_proto.remoting.signing import verify_signature
 from tests.harness.stored_records import StoredRecord
 
 QUEUE = MessageQueue("orders", "broker-a", 3)

@@ -1,1 +1,0 @@
-"""Stored messages and batches, to and from Arrow columns."""
