@@ -9,6 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 MIB = 1 << 20
+BATCH_ROWS = 10_000
+BATCH_BYTES = 4 << 20
+"""The size of the batches that a read yields (rules 9.2). A single message may be larger."""
 
 
 @dataclass(frozen=True)
@@ -16,10 +19,10 @@ class Flow:
     """Limits of a read. They carry the names that RocketMQ's consumers use.
 
     Args:
-        pull_batch_size: The messages that one pull of the standard protocol asks for.
-        pull_threshold_for_queue: The messages of one queue that may be pulled ahead. Not for the columnar protocol.
-            None: 8,192 over remoting, 1,000 over the standard protocol.
-        pull_threshold_size_for_queue: The same limit in MiB. Standard protocol only.
+        pull_batch_size: The messages that one pull asks for. The columnar protocol does not use it.
+        pull_threshold_for_queue: The messages of one queue that may be pulled ahead. The columnar protocol does not use
+            it. None: 8,192 over remoting, 1,000 over the standard protocol.
+        pull_threshold_size_for_queue: The same limit in MiB. The columnar protocol does not use it.
         pull_threshold_size_for_topic: The MiB that one read may pull ahead, over all queues.
         long_polling_timeout_ms: The milliseconds that the broker parks one pull while there are no messages.
     """

@@ -14,7 +14,7 @@ MODULES: Sequence[str] = (
     "connector/pyspark_rmqpull/planning/micro_batch.py",
     "connector/pyspark_rmqpull/progress/group_progress.py",
     "connector/pyspark_rmqpull/reading/backlog.py",
-    "connector/rmqpull_client/transports/standard/rows.py",
+    "connector/rmqpull_client/transports/grpc/standard/rows.py",
     *sorted(str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / _SINK).glob("[!_]*.py")),
     "broker_emulator/rmqpull_broker/core/sending/commits.py",
     "broker_emulator/rmqpull_broker/core/sending/stage_commands.py",

@@ -17,8 +17,8 @@ GENERATED = sorted(
 OTHERS = [
     "rmqpull_client.transports.choice",
     "rmqpull_client.transports.grpc.channel",
-    "rmqpull_client.transports.columnar.client",
-    "rmqpull_client.transports.standard.client",
+    "rmqpull_client.transports.grpc.columnar.client",
+    "rmqpull_client.transports.grpc.standard.client",
     "rmqpull_client.transports.remoting.client",
     "rmqpull_broker.server.app",
     "rmqpull_broker.testing",

@@ -60,7 +60,7 @@ def of_server(*folders: str) -> str:
 FOR_STORE = of_core("state", "messages.columns")
 # The client without a connection. Spark loads no more on its look-up of data sources.
 CLIENT = "rmqpull_client"
-GRPC_TRANSPORTS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard"))
+GRPC_TRANSPORTS = "rmqpull_client.transports.grpc"
 TRANSPORTS = f"{GRPC_TRANSPORTS} rmqpull_client.transports.remoting"
 CONNECTIONS = f"{TRANSPORTS} rmqpull_client.transports.choice"
 SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning pyspark_rmqpull.errors"

@@ -32,19 +32,23 @@ class Covered(NamedTuple):
     reason: str
 
 
-BOTH_TRANSPORTS = "every test of the port runs against all transports"
+ALL_TRANSPORTS = "every test of the port runs against all transports"
 DECLARES = "it only declares types and values"
 COVERED = {
-    "connector/rmqpull_client/transports/columnar/client.py": Covered(
-        "client/transports/test_port.py", BOTH_TRANSPORTS
+    "connector/rmqpull_client/transports/grpc/columnar/client.py": Covered(
+        "client/transports/test_port.py", ALL_TRANSPORTS
     ),
-    "connector/rmqpull_client/transports/columnar/lane.py": Covered("client/transports/test_port.py", BOTH_TRANSPORTS),
-    "connector/rmqpull_client/transports/standard/client.py": Covered(
-        "client/transports/test_port.py", BOTH_TRANSPORTS
+    "connector/rmqpull_client/transports/grpc/columnar/lane.py": Covered(
+        "client/transports/test_port.py", ALL_TRANSPORTS
     ),
-    "connector/rmqpull_client/transports/standard/lane.py": Covered("client/transports/test_port.py", BOTH_TRANSPORTS),
+    "connector/rmqpull_client/transports/grpc/standard/client.py": Covered(
+        "client/transports/test_port.py", ALL_TRANSPORTS
+    ),
+    "connector/rmqpull_client/transports/grpc/standard/lane.py": Covered(
+        "client/transports/test_port.py", ALL_TRANSPORTS
+    ),
     "connector/rmqpull_client/transports/remoting/reading/looking.py": Covered(
-        "client/transports/test_port_looking.py", BOTH_TRANSPORTS
+        "client/transports/test_port_looking.py", ALL_TRANSPORTS
     ),
     "connector/rmqpull_client/transports/remoting/network/calls.py": Covered(
         "client/transports/remoting/network/test_exchange.py", "an exchange is what makes these calls"

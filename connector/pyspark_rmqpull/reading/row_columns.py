@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.errors import BodyDamaged
 from pyspark_rmqpull.options.selection import BODIES_RAW, BODIES_RAW_IF_DAMAGED, BODIES_UNPACKED
+from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import QueueRows
-from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from rmqpull_proto import columns as wire
 
 DECOMPRESSED_BYTES_MAX = 256 << 20

@@ -55,9 +55,9 @@ def get_producer(connection: Connection, producer_group: str = PRODUCER_GROUP) -
 
 def _connect_by_grpc(settings: Connection, flow: Flow) -> BrokerClient:
     # Imported here, because each query on a cluster starts a process, which starts faster without gRPC.
-    from rmqpull_client.transports.columnar.client import ColumnarClient
     from rmqpull_client.transports.grpc.channel import get_channel
-    from rmqpull_client.transports.standard.client import StandardClient
+    from rmqpull_client.transports.grpc.columnar.client import ColumnarClient
+    from rmqpull_client.transports.grpc.standard.client import StandardClient
 
     channel = get_channel(settings)
     if (has_columns := channel.has_columns) is None:

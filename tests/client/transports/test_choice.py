@@ -14,12 +14,12 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.choice import connect, get_producer
-from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import KNOWN_FOR_S, get_channel
+from rmqpull_client.transports.grpc.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.producer import GrpcProducer
+from rmqpull_client.transports.grpc.standard.client import StandardClient
 from rmqpull_client.transports.remoting.client import RemotingClient
 from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
-from rmqpull_client.transports.standard.client import StandardClient
 from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route
 from tests.harness.waiting import WAIT_S
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.pulling.parking import ParkedPulls
 from rmqpull_client.errors import DataLoss, RequestRefused
 from rmqpull_client.model import Bounds, MessageQueue, QueueRange
-from rmqpull_client.transports.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.standard.client import StandardClient
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_client.transports.remoting.client import RemotingClient
-from rmqpull_client.transports.standard.client import StandardClient
 from rmqpull_proto import columns as wire
 from tests.harness.served_broker import ServeBroker
 

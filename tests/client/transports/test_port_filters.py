@@ -11,10 +11,10 @@ import pytest
 from rmqpull_client.errors import DataLoss, OptionError
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, QueueRange
-from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.standard.client import StandardClient
 from rmqpull_client.transports.port import BrokerClient
-from rmqpull_client.transports.standard.client import StandardClient
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging

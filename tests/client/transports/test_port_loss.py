@@ -10,9 +10,9 @@ from rmqpull_client.errors import DataLoss
 from rmqpull_client.flow import Flow
 from rmqpull_client.loss import Loss
 from rmqpull_client.model import MessageQueue, QueueRange
-from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.standard.client import StandardClient
+from rmqpull_client.transports.grpc.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.standard.client import StandardClient
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.client.transports.test_port import numbered

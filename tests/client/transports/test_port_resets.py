@@ -9,10 +9,10 @@ import pytest
 
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueRange
-from rmqpull_client.transports.columnar.client import ColumnarClient
-from rmqpull_client.transports.columnar.lane import ColumnarLane
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.standard.client import StandardClient
+from rmqpull_client.transports.grpc.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.columnar.lane import ColumnarLane
+from rmqpull_client.transports.grpc.standard.client import StandardClient
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from tests.harness.scripted_channel import ScriptedChannel, column_response, standard_response
 from tests.harness.served_broker import ServeBroker

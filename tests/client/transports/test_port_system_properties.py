@@ -13,7 +13,7 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.grpc.channel import get_channel
-from rmqpull_client.transports.standard.rows import make_batch
+from rmqpull_client.transports.grpc.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.columns import PROPERTIES

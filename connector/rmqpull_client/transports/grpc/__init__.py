@@ -1,1 +1,1 @@
-"""What the gRPC transports share: channels, endpoints, security, retries, namespaces, and errors."""
+"""The transports over gRPC, ``columnar`` and ``standard``, and what they share: channels, security, retries, errors."""

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from rmqpull_client.connection import MASTER_ID
+from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS
 from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.away import ANSWERED, make_key
 from rmqpull_client.transports.port import log_reset
-from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for

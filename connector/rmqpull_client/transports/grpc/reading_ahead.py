@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from rmqpull_client.errors import BrokerUnavailable
-from rmqpull_client.flow import FlowLimits, InFlight
+from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS, FlowLimits, InFlight
 from rmqpull_client.loss import Loss
 
 T = TypeVar("T")
@@ -23,9 +23,6 @@ T_co = TypeVar("T_co", covariant=True)
 
 LANES_AT_ONCE = 8
 """The lanes that one read pulls at the same time."""
-BATCH_ROWS = 10_000
-BATCH_BYTES = 4 << 20
-"""The size limits of a batch for Spark (rules 9.2). A single message may be larger."""
 
 
 @dataclass(frozen=True)

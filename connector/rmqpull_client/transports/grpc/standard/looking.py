@@ -10,10 +10,10 @@ import pyarrow as pa
 from rmqpull_client.errors import QueueNotFound, RmqpullError, TopicNotFound
 from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.standard.lane import PULL, make_pull_request, parse_pull_response
+from rmqpull_client.transports.grpc.standard.rows import make_batch
 from rmqpull_client.transports.looking import COLUMNS, LookLimit, make_witnesses
 from rmqpull_client.transports.port import log_reset
-from rmqpull_client.transports.standard.lane import PULL, make_pull_request, parse_pull_response
-from rmqpull_client.transports.standard.rows import make_batch
 from rmqpull_client.witness import Witness
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc

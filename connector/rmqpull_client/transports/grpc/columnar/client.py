@@ -19,7 +19,9 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
-from rmqpull_client.transports.columnar.lane import (
+from rmqpull_client.transports.grpc import calls
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.columnar.lane import (
     PULL_BYTES,
     ColumnarLane,
     encode_queue,
@@ -27,12 +29,10 @@ from rmqpull_client.transports.columnar.lane import (
     make_lanes,
     make_pull_request,
 )
-from rmqpull_client.transports.columnar.looking import look_at
-from rmqpull_client.transports.grpc import calls
-from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.columnar.looking import look_at
+from rmqpull_client.transports.grpc.reading_ahead import ReadAhead
 from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
-from rmqpull_client.transports.reading_ahead import ReadAhead
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

@@ -11,9 +11,9 @@ from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.grpc.calls import encode_filter, encode_queue
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.grpc.failures import refuse_status
+from rmqpull_client.transports.grpc.reading_ahead import Piece
 from rmqpull_client.transports.grpc.retry import Cancellation
 from rmqpull_client.transports.port import log_reset
-from rmqpull_client.transports.reading_ahead import Piece
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rpc import MESSAGING
@@ -75,7 +75,7 @@ def parse_pull_response(endpoints: str, parts: Sequence[rpc.PullMessageResponse]
 
 
 class QueueLane:
-    """The pulls of one range. See :class:`rmqpull_client.transports.reading_ahead.Lane`."""
+    """The pulls of one range. See :class:`rmqpull_client.transports.grpc.reading_ahead.Lane`."""
 
     def __init__(
         self, channel: BrokerChannel, group: str, entry: QueueRange, batch_size: int, message_filter: MessageFilter

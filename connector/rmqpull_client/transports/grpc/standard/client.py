@@ -30,19 +30,19 @@ from rmqpull_client.model import (
 )
 from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.reading_ahead import ReadAhead
 from rmqpull_client.transports.grpc.retry import Cancellation
-from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
-from rmqpull_client.transports.reading_ahead import ReadAhead
-from rmqpull_client.transports.standard.lane import (
+from rmqpull_client.transports.grpc.standard.lane import (
     PULL,
     PullResponse,
     QueueLane,
     make_pull_request,
     parse_pull_response,
 )
-from rmqpull_client.transports.standard.looking import look_at
-from rmqpull_client.transports.standard.rows import make_batch
+from rmqpull_client.transports.grpc.standard.looking import look_at
+from rmqpull_client.transports.grpc.standard.rows import make_batch
+from rmqpull_client.transports.message_filters import make_filter_error
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc

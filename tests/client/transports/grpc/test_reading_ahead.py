@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from rmqpull_client.errors import BrokerUnavailable, DataLoss
-from rmqpull_client.flow import FlowLimits
-from rmqpull_client.transports.reading_ahead import BATCH_ROWS, LANES_AT_ONCE, Piece, ReadAhead
+from rmqpull_client.flow import BATCH_ROWS, FlowLimits
+from rmqpull_client.transports.grpc.reading_ahead import LANES_AT_ONCE, Piece, ReadAhead
 
 WAIT_S = 60
 WIDE = FlowLimits(1_000, 1)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.model import EVERYTHING, MessageQueue, QueueRange
-from rmqpull_client.transports.columnar.lane import PULL, is_reset, make_pull_request
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.columnar.lane import PULL, is_reset, make_pull_request
 from rmqpull_client.transports.looking import COLUMNS, make_witnesses
 from rmqpull_client.transports.port import NO_CREATION_IDS, log_reset
 from rmqpull_client.witness import Witness

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rmqpull_client.transports.standard.rows import make_batch
+from rmqpull_client.transports.grpc.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.columns import select_pulled
 

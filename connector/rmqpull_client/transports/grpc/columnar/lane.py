@@ -11,10 +11,10 @@ from rmqpull_client.loss import Loss, OnLoss, find_loss, make_range_loss
 from rmqpull_client.model import Bounds, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.grpc.calls import encode_filter
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.reading_ahead import LANES_AT_ONCE, Piece
 from rmqpull_client.transports.grpc.retry import Cancellation
 from rmqpull_client.transports.message_filters import columns_to_pull, keep_matching_tags
 from rmqpull_client.transports.port import QueueRows, log_reset
-from rmqpull_client.transports.reading_ahead import LANES_AT_ONCE, Piece
 from rmqpull_proto.arrow_streams import read_stream
 from rmqpull_proto.columns import PULLABLE_SCHEMA
 from rmqpull_proto.columns_response import ReceivedColumns
@@ -51,7 +51,7 @@ def make_lanes(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
 
 @dataclass
 class ColumnarLane:
-    """The pulls of some ranges. See :class:`rmqpull_client.transports.reading_ahead.Lane`."""
+    """The pulls of some ranges. See :class:`rmqpull_client.transports.grpc.reading_ahead.Lane`."""
 
     channel: BrokerChannel
     group: str
