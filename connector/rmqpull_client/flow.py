@@ -57,7 +57,7 @@ class FlowLimits:
     lane_bytes_max: int | None = None
 
 
-class InFlight:
+class PulledAhead:
     """Counts pulls and their messages, from the start of the pull until the consumer takes the messages."""
 
     def __init__(self, limits: FlowLimits) -> None:

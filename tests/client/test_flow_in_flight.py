@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_client.flow import FlowLimits, InFlight
+from rmqpull_client.flow import FlowLimits, PulledAhead
 
 
-def in_flight(limits: FlowLimits, *held: tuple[int, int, int]) -> InFlight:
+def in_flight(limits: FlowLimits, *held: tuple[int, int, int]) -> PulledAhead:
     """With responses that nobody has taken yet, each (lane, messages, bytes)."""
-    counted = InFlight(limits)
+    counted = PulledAhead(limits)
     for entry in held:
         counted.start_pull()
         counted.finish_pull(*entry)
@@ -38,7 +38,7 @@ def test_a_pull_must_be_within_all_limits(limits: FlowLimits, held: list[tuple[i
 
 
 def test_pulls_in_flight_count_with_their_maximum_size() -> None:
-    counted = InFlight(FlowLimits(10, 4))
+    counted = PulledAhead(FlowLimits(10, 4))
     counted.start_pull()
     assert counted.may_pull(0)
     counted.start_pull()
@@ -57,7 +57,7 @@ def test_taken_messages_make_room() -> None:
 
 @given(st.integers(1, 50), st.integers(1, 20), st.lists(st.tuples(st.sampled_from("bat"), st.integers(0, 50))))
 def test_the_limit_is_never_exceeded(bytes_max: int, bytes_per_pull: int, steps: list[tuple[str, int]]) -> None:
-    counted = InFlight(FlowLimits(bytes_max, bytes_per_pull))
+    counted = PulledAhead(FlowLimits(bytes_max, bytes_per_pull))
     under_way, waiting = 0, list[int]()
     for step, size in steps:
         if step == "b" and counted.may_pull(0):

@@ -26,9 +26,9 @@ from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
-from rmqpull_broker.server.runtime.parking import Parking
-from rmqpull_broker.server.runtime.popping import Popping
-from rmqpull_broker.server.runtime.renewing import Renewing
+from rmqpull_broker.server.runtime.parking import PullParker
+from rmqpull_broker.server.runtime.popping import Pops
+from rmqpull_broker.server.runtime.renewing import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
@@ -45,14 +45,14 @@ class HandlerHarness:
     def __init__(self, broker_names: Sequence[str] = ("broker-a",), properties: BrokerProperties | None = None) -> None:
         self.clock = ManualClock(1_000_000)
         self.state = BrokerState(ConsumeQueues(), broker_names, properties)
-        parking = Parking(self.state.store, self.clock)
+        parker = PullParker(self.state.store, self.clock)
         self.group_commit = GroupCommit(self.state, MemoryStorage(), self._handle_stored)
-        self.parking = parking
+        self.parker = parker
         self.metrics = Metrics()
-        self.popping = Popping(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)
+        self.pops = Pops(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)
         self.clients = Clients(self.clock)
-        self.renewing = Renewing(
-            self.popping,
+        self.renewer = Renewer(
+            self.pops,
             self.clock,
             lambda holder: self.clients.is_member(*holder),
             self.state.find_group,
@@ -61,7 +61,7 @@ class HandlerHarness:
         self.service = Service(
             state=self.state,
             group_commit=self.group_commit,
-            parking=parking,
+            parker=parker,
             sender=sender,
             clock=self.clock,
             faults=Faults(self.clock, check_names),
@@ -71,14 +71,14 @@ class HandlerHarness:
             clock_mover=ClockMover(self.clock, self.group_commit.wait_until_idle),
             stage_keeper=StageKeeper(self.state, self.group_commit, self.clock, sender),
             offset_commits=OffsetCommits(self.state, self.group_commit),
-            popping=self.popping,
-            renewing=self.renewing,
+            pops=self.pops,
+            renewer=self.renewer,
         )
 
     def _handle_stored(self, facts: list[Fact]) -> None:
         self.metrics.count_stored(facts)
-        self.parking.wake_for(facts)
-        self.popping.wake_for(facts)
+        self.parker.wake_for(facts)
+        self.pops.wake_for(facts)
 
     @staticmethod
     def caller(client_id: str = "tester") -> Caller:
@@ -141,8 +141,8 @@ class PullHandlerHarness:
     async def park(self, pull: Awaitable[Any]) -> asyncio.Task[Any]:
         """Starts a pull and returns when it is parked."""
         task = asyncio.ensure_future(pull)
-        before = len(self.handlers.service.parking)
-        await until(lambda: task.done() or len(self.handlers.service.parking) > before, "parked")
+        before = len(self.handlers.service.parker)
+        await until(lambda: task.done() or len(self.handlers.service.parker) > before, "parked")
         assert not task.done(), task
         return task
 

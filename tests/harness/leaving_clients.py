@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rmqpull_broker.server.remoting.left import Leaving
+from rmqpull_broker.server.remoting.left import Departure
 
 _RESETS = struct.pack("ii", 1, 0)
 """SO_LINGER of no time: closing resets the connection, as the system does for a process that has left data unread."""
@@ -27,10 +27,10 @@ def _reset(client: socket.socket) -> None:
     client.close()
 
 
-LEAVE: dict[str, tuple[Callable[[socket.socket], object], Leaving]] = {
-    "stays": (lambda client: None, Leaving.NOTHING),
-    "sends no more": (lambda client: client.shutdown(socket.SHUT_WR), Leaving.SENDS_NO_MORE),
-    "closes": (lambda client: client.close(), Leaving.SENDS_NO_MORE),
-    "resets": (_reset, Leaving.ALL),
+LEAVE: dict[str, tuple[Callable[[socket.socket], object], Departure]] = {
+    "stays": (lambda client: None, Departure.NOTHING),
+    "sends no more": (lambda client: client.shutdown(socket.SHUT_WR), Departure.SENDS_NO_MORE),
+    "closes": (lambda client: client.close(), Departure.SENDS_NO_MORE),
+    "resets": (_reset, Departure.ALL),
 }
 """How a client leaves, and what its server sees."""

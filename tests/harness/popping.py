@@ -111,8 +111,8 @@ class PopHarness(HandlerHarness):
     async def wait(self, receiving: Awaitable[Received]) -> asyncio.Task[Received]:
         """Starts a receive, and returns when it waits for messages."""
         task = asyncio.ensure_future(receiving)
-        before = self.popping.waiting_count
-        await until(lambda: task.done() or self.popping.waiting_count > before, "waits")
+        before = self.pops.waiting_count
+        await until(lambda: task.done() or self.pops.waiting_count > before, "waits")
         assert not task.done(), task
         return task
 

@@ -62,7 +62,7 @@ class ServerHarness:
 
     async def await_parked(self, pulls: int) -> None:
         """Returns when that many pulls are parked."""
-        await until(lambda: len(self.app._parking) == pulls, f"{pulls} pulls parked")
+        await until(lambda: len(self.app._parker) == pulls, f"{pulls} pulls parked")
 
 
 @asynccontextmanager

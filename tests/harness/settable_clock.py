@@ -68,7 +68,7 @@ class LivingBroker:
         request = PopRequest(
             group, "orders", "broker-a", 0, invisible_ms=invisible_ms, in_order=in_order, init_mode=InitMode.MIN
         )
-        return await self.server._popping.pop(request, poll_ms)
+        return await self.server._pops.pop(request, poll_ms)
 
     async def let_pass(self, ms: int) -> None:
         assert self.clock is not None

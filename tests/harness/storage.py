@@ -22,7 +22,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
 from rmqpull_broker.core.state.ports import Job, RetentionLimits
-from rmqpull_broker.core.state.retention import Trimming
+from rmqpull_broker.core.state.retention import Trimmer
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
@@ -126,7 +126,7 @@ class StorageHarness:
         kept: list[list[Fact]] = []
         cut = self.storage.expire(limits, now_ms)
         if cut is not None:
-            trimming = Trimming(self.state, cut)
+            trimming = Trimmer(self.state, cut)
             while not trimming.is_done:
                 kept += self.run(lambda draft: trimming.step(draft, now_ms))
             self.do(self.storage.removal_job(self.state, cut))

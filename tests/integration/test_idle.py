@@ -47,7 +47,7 @@ def test_a_query_stops_during_a_parked_pull_and_an_idle_query_sends_nothing_else
     parked = 1 if kind == COLUMNS else QUEUES
     for rounds in range(1, 4):
         run = queries.start(queries.stream(idle, idleWaitMs="60000", longPollingTimeoutMs="60000"))
-        run.wait_until(lambda: len(timeless._server._parking) >= parked, f"{parked} parked")
+        run.wait_until(lambda: len(timeless._server._parker) >= parked, f"{parked} parked")
         before = calls(timeless, looks)
         assert before <= 3 * rounds * per_look
         run.query.stop()

@@ -40,13 +40,13 @@ from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
-from rmqpull_broker.server.runtime.parking import Parking
-from rmqpull_broker.server.runtime.popping import Popping
-from rmqpull_broker.server.runtime.renewing import Renewing
+from rmqpull_broker.server.runtime.parking import PullParker
+from rmqpull_broker.server.runtime.popping import Pops
+from rmqpull_broker.server.runtime.renewing import Renewer
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
-from rmqpull_broker.server.runtime.timed_work import Cleaning, TimedWork
+from rmqpull_broker.server.runtime.timed_work import Cleaner, TimedWork
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress
@@ -86,20 +86,20 @@ class BrokerServer:
         self.message_ids = message_ids
         self._extensions = extensions
         self._access = Access(admin_peers)
-        self._parking = Parking(state.store, clock, _polling_rules(state.properties))
+        self._parker = PullParker(state.store, clock, _polling_rules(state.properties))
         self._storage = storage
         self.faults = Faults(clock, check_names)
         self.metrics = Metrics()
         self.stats = Stats(clock.steady_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
         self._offset_commits = OffsetCommits(state, self.group_commit)
-        self._popping = Popping(state, self.group_commit, clock, metrics=self.metrics, stats=self.stats)
+        self._pops = Pops(state, self.group_commit, clock, metrics=self.metrics, stats=self.stats)
         self.clock_mover = ClockMover(clock, self._wait_until_idle)
         self._timed_work: TimedWork | None = None
         self._stage_keeper: StageKeeper | None = None
         self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
-        self._renewing = Renewing(
-            self._popping,
+        self._renewer = Renewer(
+            self._pops,
             clock,
             lambda holder: self.clients.is_member(*holder),
             state.find_group,
@@ -108,7 +108,7 @@ class BrokerServer:
         self._watch = (
             ClockWatch(state, self.group_commit, clock, self._handle_step) if isinstance(clock, SystemClock) else None
         )
-        self._cleaning = Cleaning(self.group_commit, clock)
+        self._cleaner = Cleaner(self.group_commit, clock)
         self._calls = CallShares(CALLS_MAX)
         self._server: grpc.aio.Server | None = None
         self._health: Health | None = None
@@ -165,7 +165,7 @@ class BrokerServer:
             await self._remoting.start(service)
         self._timed_work.start()
         self._stage_keeper.start()
-        self._cleaning.start()
+        self._cleaner.start()
         return port
 
     def _consumes_in_order(self, group: str, now_ms: int) -> bool:
@@ -186,7 +186,7 @@ class BrokerServer:
         return Service(
             state=self.state,
             group_commit=self.group_commit,
-            parking=self._parking,
+            parker=self._parker,
             sender=self.sender,
             clock=self.clock,
             faults=self.faults,
@@ -196,8 +196,8 @@ class BrokerServer:
             clock_mover=self.clock_mover,
             stage_keeper=stage_keeper,
             offset_commits=self._offset_commits,
-            popping=self._popping,
-            renewing=self._renewing,
+            pops=self._pops,
+            renewer=self._renewer,
             extensions=self._extensions,
             stats=self.stats,
             access=self._access,
@@ -208,7 +208,7 @@ class BrokerServer:
         # Imported here, because most brokers do not need it and all should start fast.
         from rmqpull_broker.server.observability.exposition import Exposition
 
-        exposition = Exposition(self.state, self._storage, self.metrics, self._parking, self._popping)
+        exposition = Exposition(self.state, self._storage, self.metrics, self._parker, self._pops)
         try:
             port = await exposition.start(host, port)
         except OSError as error:
@@ -233,8 +233,8 @@ class BrokerServer:
     def _handle_stored(self, facts: list[Fact]) -> None:
         self.metrics.count_stored(facts)
         self.stats.count_stored(facts, self.clock.steady_ms())
-        self._parking.wake_for(facts)
-        self._popping.wake_for(facts)
+        self._parker.wake_for(facts)
+        self._pops.wake_for(facts)
         if self._timed_work is not None:
             self._timed_work.set_alarms()
         if self._stage_keeper is not None:
@@ -246,7 +246,7 @@ class BrokerServer:
         """Looks again at all times for which something waits: the clock was set."""
         if self._timed_work is not None:
             self._timed_work.set_alarms()
-        self._popping.look_again()
+        self._pops.look_again()
 
     def _send_check(self, check: TransactionCheck) -> None:
         """Asks one producer how a half message ends. The next check asks again, perhaps another producer."""
@@ -267,7 +267,7 @@ class BrokerServer:
         for _ in range(_TURNS_UNTIL_TASKS_RUN):
             await asyncio.sleep(0)
             await self.group_commit.wait_until_idle()
-            works = (self._timed_work, self._stage_keeper, self._cleaning, self._renewing, self._watch)
+            works = (self._timed_work, self._stage_keeper, self._cleaner, self._renewer, self._watch)
             while any(work is not None and work.is_busy for work in works):
                 await asyncio.sleep(0)
                 await self.group_commit.wait_until_idle()
@@ -285,8 +285,8 @@ class BrokerServer:
         """
         if self._health is not None:
             self._health.close()
-        self._parking.close()
-        self._popping.close()
+        self._parker.close()
+        self._pops.close()
         self.faults.close()
         self.clients.close()
         if self._timed_work is not None:
@@ -296,8 +296,8 @@ class BrokerServer:
         have_ended = await asyncio.gather(self._end_calls(cancels=cancels), self._end_requests(cancels=cancels))
         if self._exposition is not None:
             self._exposition.close()
-        await self._cleaning.stop()
-        await self._renewing.stop()
+        await self._cleaner.stop()
+        await self._renewer.stop()
         if self._watch is not None:
             await self._watch.stop()
         await self._offset_commits.close()

@@ -67,7 +67,7 @@ class BatchEnds:
         return {queue: min(end, ends.get(queue, end)) for queue, end in self._planned.items()}
 
 
-class BatchSizing:
+class BatchSizer:
     """Says when a micro-batch runs and how much it takes. ``now_ms`` is any clock that never goes back.
 
     Its memory ends with the process: a restarted query runs at once, as Kafka's source does (rules 8.4).

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.known_offsets import KnownOffsets
-from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizing
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizer
 from pyspark_rmqpull.planning.offsets import QueueOffsets, nest_offsets
 from pyspark_rmqpull.planning.partitions import plan_ranges
 from pyspark_rmqpull.progress.group_progress import GroupProgress
@@ -48,7 +48,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history = History(self._client, options.pull_group, options.request_timeout_ms, self._clock)
         self._watch = TopicWatch(options, self._client, self._clock, self._history)
         self._known = KnownOffsets()
-        self._sizing = BatchSizing(options.limits)
+        self._sizing = BatchSizer(options.limits)
         self._batch_ends = BatchEnds()
         group = options.group if options.commit_offsets else None
         store = None if group is None else make_offset_store(group, self._client)

@@ -56,14 +56,14 @@ class Delivery(Protocol):
     def send(self, rows: PartedRows) -> None:
         """Takes rows; some may still be in a buffer or in flight when it returns. Raises RmqpullError."""
 
-    def finish(self) -> Delivered:
+    def finish(self) -> FinishedDelivery:
         """Returns when the server has stored everything. Raises RmqpullError."""
 
     def close(self) -> None:
         """Ends threads, whether or not the delivery has finished."""
 
 
-class Delivered(NamedTuple):
+class FinishedDelivery(NamedTuple):
     """The stage of a finished delivery and the number of its calls; without a stage the messages are sent."""
 
     stage_id: str | None = None
@@ -106,7 +106,7 @@ class ColumnDelivery:
         self._in_flight: deque[_Call] = deque()
         self._call_count = 0
         self._is_committed = False
-        self._keeper = None if stage is None else _StageKeeper(producer, stage[0], options.transaction_timeout_ms)
+        self._keeper = None if stage is None else _StageRenewer(producer, stage[0], options.transaction_timeout_ms)
 
     def send(self, rows: PartedRows) -> None:
         """Puts rows into the buffer, and sends what it has when it is full."""
@@ -116,12 +116,12 @@ class ColumnDelivery:
         if self._buffer.is_full:
             self._send_buffer()
 
-    def finish(self) -> Delivered:
+    def finish(self) -> FinishedDelivery:
         """Sends the rest of the buffer, and waits for all calls."""
         self._send_buffer()
         while self._in_flight:
             self._finish_call(self._in_flight.popleft(), _SEQUENCE_STRIDE)
-        return Delivered() if self._stage is None else Delivered(self._stage[1], self._call_count)
+        return FinishedDelivery() if self._stage is None else FinishedDelivery(self._stage[1], self._call_count)
 
     def close(self) -> None:
         """Stops keeping the stage alive: its commit follows soon, or it expires."""
@@ -209,11 +209,11 @@ class MessageDelivery:
                 wait = self._producer.start_send(message.parts[0].topic, row)
                 self._in_flight.append((group, _Call(message, 0, wait)))
 
-    def finish(self) -> Delivered:
+    def finish(self) -> FinishedDelivery:
         """Waits for all messages."""
         while self._in_flight:
             self._finish_oldest()
-        return Delivered()
+        return FinishedDelivery()
 
     def close(self) -> None:
         """Does nothing: there is no thread."""
@@ -245,7 +245,7 @@ def _shorten(topics: Sequence[str]) -> str:
     return f"{text} and {len(topics) - _TOPICS_NAMED_MAX} more" if len(topics) > _TOPICS_NAMED_MAX else text
 
 
-class _StageKeeper:
+class _StageRenewer:
     """Keeps the stages of a transaction alive while a task waits for rows."""
 
     def __init__(self, producer: Producer, transaction: TransactionId, timeout_ms: int) -> None:

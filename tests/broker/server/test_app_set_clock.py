@@ -13,7 +13,7 @@ import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import Message, MessageQueue
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.server.clock import ManualClock
 from tests.harness.settable_clock import QUEUE, LivingBroker, SettableClock, living_broker
@@ -206,8 +206,8 @@ def test_a_changed_invisible_time_in_order_ends_too(tmp_path: Path) -> None:
             await broker.send(b"first")
             result = await broker.pop("ordered", in_order=True)
             receipt = result.make_receipt(result.parts[0], 0, 0)
-            popping = broker.server._popping
-            await popping.change_invisible_times([Delivered("ordered", QUEUE, receipt)], 20_000)
+            pops = broker.server._pops
+            await pops.change_invisible_times([DeliveredMessage("ordered", QUEUE, receipt)], 20_000)
         clock.set(NOW_MS)
         async with living_broker(clock, tmp_path) as broker:
             await broker.let_pass(19_000)

@@ -18,7 +18,7 @@ from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.model import GroupConfig, Message
 from rmqpull_broker.core.popping.acks import change_invisible_time
 from rmqpull_broker.core.popping.pop import pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import InitMode, PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.sending.delays import deliver_due
@@ -162,7 +162,7 @@ class Life:
         results: list[PopResult] = []
         self.broker.run(lambda draft: results.append(pop_messages(draft, request, self.now_ms, lambda count: 1)))
         for part in results[0].parts:
-            message = Delivered(group, part.queue, results[0].make_receipt(part, part.offsets[-1], 0))
+            message = DeliveredMessage(group, part.queue, results[0].make_receipt(part, part.offsets[-1], 0))
             self.broker.run(
                 partial(change_invisible_time, message=message, invisible_ms=CHANGED_MS, now_ms=self.now_ms)
             )

@@ -15,7 +15,7 @@ from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.model import GroupConfig, Message, TopicConfig, TopicType
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
 from rmqpull_broker.core.popping.pop import pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.sending.delays import deliver_due
@@ -139,14 +139,14 @@ def a_life_of_waiting(broker: StorageHarness) -> Steps:
 
 def a_life_of_deliveries(broker: StorageHarness) -> Steps:
     """Messages in flight for two groups, one of which receives in order, through retention and deletions."""
-    got = dict[str, list[Delivered]]()
+    got = dict[str, list[DeliveredMessage]]()
 
     def pop(group: str, now_ms: int, **fields: Any) -> None:
         request = PopRequest(group, "orders", "broker-a", max_msg_nums=3, invisible_ms=10_000, **fields)
         results = list[PopResult]()
         broker.run(lambda draft: results.append(pop_messages(draft, request, now_ms, lambda count: 1)))
         got[group] = [
-            Delivered(group, part.queue, result.make_receipt(part, offset, 0))
+            DeliveredMessage(group, part.queue, result.make_receipt(part, offset, 0))
             for result in results
             for part in result.parts
             for offset in part.offsets

@@ -20,7 +20,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
 from rmqpull_broker.core.popping.pop import pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import InitMode, PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.state.names import name_pop_retry_topic
@@ -40,7 +40,7 @@ class Life:
         self.now_ms = 1_000
         self.sent: set[bytes] = set()
         self.acknowledged: dict[str, set[bytes]] = {name: set() for name in GROUPS}
-        self.delivered: list[tuple[Delivered, bytes]] = []
+        self.delivered: list[tuple[DeliveredMessage, bytes]] = []
         self.starts_again: set[str] = set()
         self._create()
 
@@ -74,7 +74,7 @@ class Life:
             bodies = [row.message.body for row in columns.to_rows(part.pulled.batches)]
             for offset, body in zip(part.offsets, bodies, strict=True):
                 receipt = results[0].make_receipt(part, offset, 0)
-                self.delivered.append((Delivered(group, part.queue, receipt), body))
+                self.delivered.append((DeliveredMessage(group, part.queue, receipt), body))
 
     def ack(self, index: int) -> None:
         message, body = self.delivered.pop(index % len(self.delivered))
@@ -85,7 +85,7 @@ class Life:
 
     def change(self, index: int) -> None:
         message, body = self.delivered.pop(index % len(self.delivered))
-        changed: list[Delivered] = []
+        changed: list[DeliveredMessage] = []
         self.broker.run(
             lambda draft: changed.append(
                 message._replace(receipt=change_invisible_time(draft, message, 4_000, self.now_ms))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizing, Limits
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizer, Limits
 from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import MessageQueue
 from tests.harness.fake_broker_client import FakeCutter
@@ -20,7 +20,7 @@ class Story:
     """A query over queues that only grow, each message of one byte."""
 
     def __init__(self, limits: Limits, *starts: int) -> None:
-        self._sizing = BatchSizing(limits)
+        self._sizing = BatchSizer(limits)
         self.starts = queues(*starts)
         self.ends = self.starts
         self.now_ms = 1_000_000

@@ -92,7 +92,7 @@ def command(
         "deliveryTimestamp": None if delay is None else (_read_now_ms(connection) + delay) * 1000,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    sending = _Sending(connection, topic, given, "message" if bodies else "line")
+    sending = _Sender(connection, topic, given, "message" if bodies else "line")
     if bodies:
         sending.send(_from_command_line(bodies), _ignore_progress)
     else:
@@ -101,7 +101,7 @@ def command(
     sending.report(as_json)
 
 
-class _Sending:
+class _Sender:
     """One run: the messages of the next batch, and the acknowledged ones. ``unit`` is what error messages count."""
 
     def __init__(self, connection: Connection, topic: str, defaults: dict[str, Any], unit: str) -> None:

@@ -50,7 +50,7 @@ class Target(NamedTuple):
     queue_id: int | None = None
 
 
-class Call(NamedTuple):
+class ArrivingCall(NamedTuple):
     """A call that arrives. ``rpc`` is the method's name without its service.
 
     ``is_endless`` is set for streams such as Telemetry, which have no single response that could be lost. ``group`` is
@@ -99,7 +99,7 @@ class FaultRule:
         if self.topic is None and (self.broker_name, self.queue_id) != (None, None):
             raise BadRequest("a fault rule that names a broker or a queue id must name the topic too")
 
-    def matches(self, call: Call) -> bool:
+    def matches(self, call: ArrivingCall) -> bool:
         """Whether the rule applies to a call."""
         return (
             self.rpc in ("*", call.rpc)
@@ -177,11 +177,11 @@ class FaultRules:
         self._is_armed = True
         return rule_id
 
-    def match(self, call: Call) -> CallFaults:
+    def match(self, call: ArrivingCall) -> CallFaults:
         """Finds the faults of a call that arrives, and counts the call for their rules."""
         return CallFaults(self._match(call, after=False), self._match(call, after=True))
 
-    def _match(self, call: Call, *, after: bool) -> Fault | None:
+    def _match(self, call: ArrivingCall, *, after: bool) -> Fault | None:
         for rule_id, rule, injected, left in self._reports.values():
             if left != 0 and rule.after is after and rule.matches(call):
                 self._reports[rule_id] = FaultReport(rule_id, rule, injected + 1, None if left is None else left - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqpull_broker.core.errors import IllegalInvisibleTime
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.order import acknowledge_in_order, delay_in_order
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.draft import Draft
@@ -25,7 +25,7 @@ def check_invisible_time(invisible_ms: int, least_ms: int) -> int:
     return invisible_ms
 
 
-def is_in_flight(draft: Draft, message: Delivered) -> bool:
+def is_in_flight(draft: Draft, message: DeliveredMessage) -> bool:
     """Whether a message is still in flight by the delivery that its receipt names."""
     group, queue, receipt = message
     if receipt.is_ordered:
@@ -34,7 +34,7 @@ def is_in_flight(draft: Draft, message: Delivered) -> bool:
     return draft.is_in_flight(group, queue, receipt.queue_offset, receipt.pop_time_ms)
 
 
-def acknowledge(draft: Draft, message: Delivered) -> bool:
+def acknowledge(draft: Draft, message: DeliveredMessage) -> bool:
     """Ends the flight of a message. Returns False if it was not in flight, as after another acknowledgement."""
     group, queue, receipt = message
     offset = receipt.queue_offset
@@ -53,7 +53,7 @@ def acknowledge(draft: Draft, message: Delivered) -> bool:
     return True
 
 
-def give_up(draft: Draft, sender: Sender, message: Delivered, now_ms: int) -> bool:
+def give_up(draft: Draft, sender: Sender, message: DeliveredMessage, now_ms: int) -> bool:
     """Stores a message among the dead letters of its group, and acknowledges it. Returns False if it was not in flight.
 
     Raises what ``Sender.send_back`` raises.
@@ -65,7 +65,7 @@ def give_up(draft: Draft, sender: Sender, message: Delivered, now_ms: int) -> bo
     return True
 
 
-def change_invisible_time(draft: Draft, message: Delivered, invisible_ms: int, now_ms: int) -> Receipt:
+def change_invisible_time(draft: Draft, message: DeliveredMessage, invisible_ms: int, now_ms: int) -> Receipt:
     """Makes a message come again ``invisible_ms`` from now. Returns its new receipt, which names this message alone.
 
     A delivery in order keeps its time of the pop. A message that is not in flight stays as it is.

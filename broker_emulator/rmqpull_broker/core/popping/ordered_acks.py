@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from rmqpull_broker.core.errors import IllegalDelivery
 from rmqpull_broker.core.popping.acks import acknowledge
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted
 
 _NONE = -1
 
 
-def is_behind(draft: Draft, message: Delivered) -> bool:
+def is_behind(draft: Draft, message: DeliveredMessage) -> bool:
     """Whether the group has left a message behind. Then the broker says yes, and changes nothing."""
     return message.receipt.queue_offset < _find_progress(draft, message)
 
 
-def acknowledge_any(draft: Draft, message: Delivered, remote_address: str) -> bool:
+def acknowledge_any(draft: Draft, message: DeliveredMessage, remote_address: str) -> bool:
     """Acknowledges a message, in order or not. Returns False if it was not in flight, and stays as it is.
 
     Without a batch an acknowledgement in order moves the group behind the message. Raises IllegalDelivery for a message
@@ -41,6 +41,6 @@ def acknowledge_any(draft: Draft, message: Delivered, remote_address: str) -> bo
     return acknowledge(draft, message)
 
 
-def _find_progress(draft: Draft, message: Delivered) -> int:
+def _find_progress(draft: Draft, message: DeliveredMessage) -> int:
     offset = draft.find_consumer_offset(message.group, message.queue)
     return _NONE if offset is None else offset

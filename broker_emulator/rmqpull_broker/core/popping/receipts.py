@@ -65,7 +65,7 @@ class Receipt(NamedTuple):
         return " ".join(map(str, fields))
 
 
-class Delivered(NamedTuple):
+class DeliveredMessage(NamedTuple):
     """A message that was delivered to a group from a queue."""
 
     group: str

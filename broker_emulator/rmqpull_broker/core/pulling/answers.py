@@ -26,7 +26,7 @@ class PullStatus(enum.Enum):
     """Only in ``rmqpull.v1``: the response was full before this queue."""
 
 
-class PullResponse(enum.IntEnum):
+class PullCode(enum.IntEnum):
     """Response codes of the remoting protocol."""
 
     SUCCESS = 0
@@ -43,10 +43,10 @@ class ClientStatus(NamedTuple):
 
 
 CLIENT_STATUSES = {
-    PullResponse.SUCCESS: ClientStatus("FOUND", "OK"),
-    PullResponse.PULL_NOT_FOUND: ClientStatus("NO_NEW_MSG", "MESSAGE_NOT_FOUND"),
-    PullResponse.PULL_RETRY_IMMEDIATELY: ClientStatus("NO_MATCHED_MSG", "MESSAGE_NOT_FOUND"),
-    PullResponse.PULL_OFFSET_MOVED: ClientStatus("OFFSET_ILLEGAL", "ILLEGAL_OFFSET"),
+    PullCode.SUCCESS: ClientStatus("FOUND", "OK"),
+    PullCode.PULL_NOT_FOUND: ClientStatus("NO_NEW_MSG", "MESSAGE_NOT_FOUND"),
+    PullCode.PULL_RETRY_IMMEDIATELY: ClientStatus("NO_MATCHED_MSG", "MESSAGE_NOT_FOUND"),
+    PullCode.PULL_OFFSET_MOVED: ClientStatus("OFFSET_ILLEGAL", "ILLEGAL_OFFSET"),
 }
 
 
@@ -55,30 +55,30 @@ class PullAnswer(NamedTuple):
 
     status: PullStatus
     offset: str
-    response: PullResponse
+    response: PullCode
 
 
 PULL_ANSWERS = (
-    PullAnswer(PullStatus.FOUND, "any", PullResponse.SUCCESS),
-    PullAnswer(PullStatus.MESSAGE_WAS_REMOVING, "any", PullResponse.PULL_RETRY_IMMEDIATELY),
-    PullAnswer(PullStatus.NO_MATCHED_MESSAGE, "any", PullResponse.PULL_RETRY_IMMEDIATELY),
-    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "not 0", PullResponse.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "0", PullResponse.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "not 0", PullResponse.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "0", PullResponse.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.OFFSET_FOUND_NULL, "any", PullResponse.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.OFFSET_OVERFLOW_ONE, "any", PullResponse.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.OFFSET_OVERFLOW_BADLY, "any", PullResponse.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.OFFSET_TOO_SMALL, "any", PullResponse.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.OFFSET_RESET, "any", PullResponse.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.FOUND, "any", PullCode.SUCCESS),
+    PullAnswer(PullStatus.MESSAGE_WAS_REMOVING, "any", PullCode.PULL_RETRY_IMMEDIATELY),
+    PullAnswer(PullStatus.NO_MATCHED_MESSAGE, "any", PullCode.PULL_RETRY_IMMEDIATELY),
+    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "not 0", PullCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "0", PullCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "not 0", PullCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "0", PullCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.OFFSET_FOUND_NULL, "any", PullCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.OFFSET_OVERFLOW_ONE, "any", PullCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.OFFSET_OVERFLOW_BADLY, "any", PullCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.OFFSET_TOO_SMALL, "any", PullCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.OFFSET_RESET, "any", PullCode.PULL_OFFSET_MOVED),
 )
 
 _RESPONSES = {(answer.status, answer.offset): answer.response for answer in PULL_ANSWERS}
 
 
-def find_response(status: PullStatus, offset: int) -> PullResponse:
+def find_response(status: PullStatus, offset: int) -> PullCode:
     """Returns the code of a status for a pull at ``offset``. NOT_REACHED gets the code of NO_MATCHED_MESSAGE."""
     if status is PullStatus.NOT_REACHED:
-        return PullResponse.PULL_RETRY_IMMEDIATELY
+        return PullCode.PULL_RETRY_IMMEDIATELY
     any_offset = _RESPONSES.get((status, "any"))
     return _RESPONSES[status, "not 0" if offset else "0"] if any_offset is None else any_offset

@@ -15,7 +15,7 @@ from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages.message_properties import count_record_bytes, find_record_bytes_max
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import PullResponse, PullStatus, find_response
+from rmqpull_broker.core.pulling.answers import PullCode, PullStatus, find_response
 from rmqpull_broker.core.state.broker_state import BrokerState
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
@@ -55,14 +55,14 @@ class Pulled:
         return sum(batch.num_rows for batch in self.batches)
 
     @property
-    def response(self) -> PullResponse:
+    def response(self) -> PullCode:
         """The response code of the status."""
         return find_response(self.status, self.offset)
 
     @property
     def may_park(self) -> bool:
         """Whether a pull with this result parks until a message arrives (rules 3.3)."""
-        return self.response is PullResponse.PULL_NOT_FOUND
+        return self.response is PullCode.PULL_NOT_FOUND
 
 
 def check_offset(offset: int, bounds: Bounds) -> Pulled | None:

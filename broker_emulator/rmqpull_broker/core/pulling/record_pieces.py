@@ -39,7 +39,7 @@ _RECORD_MORE_BYTES = 160
 _OFFSET_BYTES = 8
 
 
-class Piece:
+class RecordPiece:
     """The records of ``[first_offset, end_offset)`` of a queue, and the messages that match the filters of pulls."""
 
     __slots__ = ("byte_count", "end_offset", "first_offset", "matches", "number", "queue", "records")
@@ -63,10 +63,10 @@ class _QueuePieces:
         self.topic = topic
         self.first_physical_offset = first_physical_offset
         self.firsts: list[int] = []
-        self.pieces: list[Piece] = []
-        self.last: Piece | None = None
+        self.pieces: list[RecordPiece] = []
+        self.last: RecordPiece | None = None
 
-    def find(self, offset: int) -> Piece | None:
+    def find(self, offset: int) -> RecordPiece | None:
         """Returns the piece with the message at ``offset``, or None."""
         index = bisect_right(self.firsts, offset) - 1
         return self.pieces[index] if index >= 0 and offset < self.pieces[index].end_offset else None
@@ -76,12 +76,12 @@ class _QueuePieces:
         index = bisect_right(self.firsts, offset)
         return self.firsts[index] if index < len(self.firsts) else None
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: RecordPiece) -> None:
         index = bisect_right(self.firsts, piece.first_offset)
         self.firsts.insert(index, piece.first_offset)
         self.pieces.insert(index, piece)
 
-    def remove(self, piece: Piece) -> None:
+    def remove(self, piece: RecordPiece) -> None:
         index = bisect_right(self.firsts, piece.first_offset) - 1
         del self.firsts[index], self.pieces[index]
         self.last = None if self.last is piece else self.last
@@ -95,14 +95,14 @@ class RecordPieces:
         self._properties = state.properties
         self._queues: dict[MessageQueue, _QueuePieces] = {}
         # By their numbers, in the order of their last use.
-        self._pieces: OrderedDict[int, Piece] = OrderedDict()
+        self._pieces: OrderedDict[int, RecordPiece] = OrderedDict()
         self._numbers = itertools.count()
         self.byte_count = 0
 
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def find(self, queue: MessageQueue, offset: int) -> Piece | None:
+    def find(self, queue: MessageQueue, offset: int) -> RecordPiece | None:
         """Returns a piece with the message at ``offset``, which is within the bounds; None if it cannot be read."""
         if self._properties is not self._state.properties:
             self.forget()
@@ -119,7 +119,7 @@ class RecordPieces:
         return piece
 
     def find_matches(
-        self, piece: Piece, message_filter: MessageFilter, budget: FilterBudget, offset: int
+        self, piece: RecordPiece, message_filter: MessageFilter, budget: FilterBudget, offset: int
     ) -> tuple[array[int], int]:
         """Returns the offsets of the messages of a piece that match, and the offset after the last one that was looked
         at: the end of the piece, or what is left of the budget after ``offset``. Trimmed messages may be missing.
@@ -137,7 +137,7 @@ class RecordPieces:
             self._count(_OFFSET_BYTES * more)
         return matches, piece.end_offset
 
-    def _match_some(self, piece: Piece, budget: FilterBudget, offset: int) -> tuple[array[int], int]:
+    def _match_some(self, piece: RecordPiece, budget: FilterBudget, offset: int) -> tuple[array[int], int]:
         matches, end = array("q"), offset
         for rows, mask in budget.split(self._state.store.read(piece.queue, offset, piece.end_offset)):
             offsets = rows.column("queueOffset")
@@ -145,7 +145,7 @@ class RecordPieces:
             end = offsets[-1].as_py() + 1
         return matches, end if budget.is_spent else piece.end_offset
 
-    def _match(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
+    def _match(self, piece: RecordPiece, message_filter: MessageFilter) -> array[int]:
         first = max(piece.first_offset, self._state.bounds(piece.queue).min_offset)
         if isinstance(message_filter, TagFilter) and (tail := self._state.store.read_tail(piece.queue, first)):
             arrived = tail[: piece.end_offset - first]
@@ -173,7 +173,7 @@ class RecordPieces:
         begun = self._queues[queue] = _QueuePieces(self._state.find_topic(queue.topic), first_physical_offset)
         return begun
 
-    def _encode(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int) -> Piece | None:
+    def _encode(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int) -> RecordPiece | None:
         end = min(self._state.bounds(queue).max_offset, offset + PIECE_ROWS_MAX)
         next_first = of_queue.find_next(offset)
         end = end if next_first is None else min(end, next_first)
@@ -181,7 +181,7 @@ class RecordPieces:
         if records is None:
             return None
         number = next(self._numbers)
-        piece = self._pieces[number] = Piece(number, queue, offset, records)
+        piece = self._pieces[number] = RecordPiece(number, queue, offset, records)
         of_queue.add(piece)
         self._count(piece.byte_count)
         return piece

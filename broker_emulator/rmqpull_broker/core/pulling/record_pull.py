@@ -12,9 +12,9 @@ from typing import NamedTuple
 from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import PullResponse, PullStatus, find_response
+from rmqpull_broker.core.pulling.answers import PullCode, PullStatus, find_response
 from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_MEMORY, SCAN_ENTRIES, check_offset
-from rmqpull_broker.core.pulling.record_pieces import Piece, RecordPieces
+from rmqpull_broker.core.pulling.record_pieces import RecordPiece, RecordPieces
 from rmqpull_broker.core.state.broker_state import BrokerState
 
 
@@ -22,7 +22,7 @@ class RecordsPulled(NamedTuple):
     """The result of a pull, and its records as parts of the response's body."""
 
     status: PullStatus
-    response: PullResponse
+    response: PullCode
     next_offset: int
     bounds: Bounds
     body: Sequence[memoryview] = ()
@@ -33,7 +33,7 @@ class RecordsPulled(NamedTuple):
     @property
     def may_park(self) -> bool:
         """Whether a pull with this result parks until a message arrives (rules 3.3)."""
-        return self.response is PullResponse.PULL_NOT_FOUND
+        return self.response is PullCode.PULL_NOT_FOUND
 
 
 def make_empty(status: PullStatus, offset: int, next_offset: int, bounds: Bounds) -> RecordsPulled:
@@ -78,7 +78,7 @@ class RecordPulls:
             return make_empty(PullStatus.NO_MATCHED_MESSAGE, offset, at, bounds)
         return RecordsPulled(
             PullStatus.FOUND,
-            PullResponse.SUCCESS,
+            PullCode.SUCCESS,
             at,
             bounds,
             response.parts,
@@ -99,7 +99,7 @@ class _Response:
         self.parts: list[memoryview] = []
         self.is_full = False
 
-    def take(self, piece: Piece, at: int, until: int) -> int:
+    def take(self, piece: RecordPiece, at: int, until: int) -> int:
         """Takes all messages of ``[at, until)`` that fit. Returns the offset of the next entry."""
         data, ends, body_ends, _ = piece.records
         first, last = at - piece.first_offset, until - piece.first_offset
@@ -117,7 +117,7 @@ class _Response:
         self.message_bytes += body_ends[last] - body_ends[first]
         return piece.first_offset + last
 
-    def take_matches(self, piece: Piece, at: int, until: int, matches: Sequence[int]) -> int:
+    def take_matches(self, piece: RecordPiece, at: int, until: int, matches: Sequence[int]) -> int:
         """Takes those of ``matches``, which are offsets, that are in ``[at, until)``, like :meth:`take`."""
         index = bisect_left(matches, at)
         while at < until and not self.is_full:
@@ -132,7 +132,7 @@ class _Response:
             index += at - match
         return at
 
-    def _find_stop(self, piece: Piece, at: int, until: int) -> int | None:
+    def _find_stop(self, piece: RecordPiece, at: int, until: int) -> int | None:
         """Returns the first entry of ``[at, until)`` before which the response is full, or None."""
         if not self.count:
             return None
@@ -143,7 +143,7 @@ class _Response:
         ends, first = piece.records.ends, piece.first_offset
         return next((i for i in range(at, until) if ends[i - first + 1] - ends[i - first] > self.byte_max), None)
 
-    def _take_run(self, piece: Piece, match: int, until: int, matches: Sequence[int], index: int) -> int:
+    def _take_run(self, piece: RecordPiece, match: int, until: int, matches: Sequence[int], index: int) -> int:
         """Takes a match, and those that follow it without a gap. Returns the offset after them."""
         end = match + 1
         index += 1

@@ -160,14 +160,14 @@ def round_to_timer_ms(delivery_ms: int) -> int:
     return (delivery_ms - 1) // PRECISION_MS * PRECISION_MS
 
 
-class Delivered(NamedTuple):
+class DeliveryCounts(NamedTuple):
     """The number of messages that a command delivered, and of those that it dropped because their topic is deleted."""
 
     messages: int
     dropped: int
 
 
-def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
+def deliver_due(draft: Draft, now_ms: int, store_host: str) -> DeliveryCounts:
     """Stores due messages in their target queues, oldest first: at most DELIVERIES_MAX, and about
     ``pending._READ_BYTES_MAX`` bytes.
 
@@ -198,7 +198,7 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
     for queue, pairs in ended.items():
         offsets, dues = zip(*pairs, strict=True)
         draft.add(WaitingEnded(queue, offsets, dues))
-    return Delivered(count, dropped)
+    return DeliveryCounts(count, dropped)
 
 
 def find_real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:

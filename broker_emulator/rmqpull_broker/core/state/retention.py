@@ -5,7 +5,7 @@ As in Apache's broker, whole segments are deleted, but never the one that is bei
 with the min offset (rules 3.2.1).
 
 A delayed or half message is kept however old it is. Apache's timer puts a message again before its file is deleted;
-here :class:`Trimming` stores it again at the end of its queue, so that it pins no segment. A half message ends only by
+here :class:`Trimmer` stores it again at the end of its queue, so that it pins no segment. A half message ends only by
 the limits of its checks (rules 3.15).
 """
 
@@ -79,7 +79,7 @@ PUT_AGAIN_BYTES_MAX = 4 << 20
 """Their bytes, without the last message. Other commands wait during the write."""
 
 
-class Trimming:
+class Trimmer:
     """Sets new min offsets of queues, after storing again every message that waits before them.
 
     Each :meth:`step` is one small command, so that other commands need not wait long. The first step trims the queues

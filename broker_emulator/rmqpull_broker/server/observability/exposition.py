@@ -20,8 +20,8 @@ from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.core.steps import walk
 from rmqpull_broker.server.grpc.wire.status import find_code_name
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
-from rmqpull_broker.server.runtime.parking import Parking
-from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.parking import PullParker
+from rmqpull_broker.server.runtime.popping import Pops
 from rmqpull_broker.server.runtime.transport_cycles import cut_cycles
 
 CONNECTIONS_MAX = 32
@@ -42,14 +42,12 @@ _logger = logging.getLogger(__name__)
 class Exposition:
     """Serves one broker's metrics at ``/metrics``."""
 
-    def __init__(
-        self, state: BrokerState, storage: Storage, metrics: Metrics, parking: Parking, popping: Popping
-    ) -> None:
+    def __init__(self, state: BrokerState, storage: Storage, metrics: Metrics, parker: PullParker, pops: Pops) -> None:
         self._state = state
         self._storage = storage
         self._metrics = metrics
-        self._parking = parking
-        self._popping = popping
+        self._parker = parker
+        self._pops = pops
         self._server: asyncio.Server | None = None
         self._connections = 0
         self._building = asyncio.Lock()
@@ -131,8 +129,8 @@ class Exposition:
 
     def _gauges(self) -> Iterator[Metric]:
         for name, doc, value in (
-            ("parked_pulls", "Parked pulls: they wait for messages.", len(self._parking)),
-            ("waiting_receives", "Receives that wait for messages.", self._popping.waiting_count),
+            ("parked_pulls", "Parked pulls: they wait for messages.", len(self._parker)),
+            ("waiting_receives", "Receives that wait for messages.", self._pops.waiting_count),
             ("topics", "Topics, including the broker's own.", len(self._state.topics)),
             ("groups", "Consumer groups.", len(self._state.groups)),
             ("commit_log_bytes", "Bytes of the commit log, in memory or on disk.", self._storage.byte_count),

@@ -14,7 +14,7 @@ from rmqpull_broker.server.addresses import join_address
 from rmqpull_broker.server.remoting.begun_work import BegunWork
 from rmqpull_broker.server.remoting.calls import RemotingCall, Site
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
-from rmqpull_broker.server.remoting.left import Leaving, find_leaving
+from rmqpull_broker.server.remoting.left import Departure, find_leaving
 from rmqpull_broker.server.remoting.small_reads import SmallReads
 from rmqpull_broker.server.remoting.turns import LONG_S, Turns
 from rmqpull_broker.server.runtime.slices import Slice
@@ -175,8 +175,8 @@ class RemotingConnection(asyncio.Protocol):
     def _look_for_client(self) -> None:
         """Learns whether the client has left: nothing was read meanwhile, which would have shown it."""
         leaving = find_leaving(self)
-        self._sends_no_more = leaving is not Leaving.NOTHING
-        if leaving is Leaving.ALL:
+        self._sends_no_more = leaving is not Departure.NOTHING
+        if leaving is Departure.ALL:
             self.abort("its client has left before its requests had their turn")
 
     def _handle_slice(self, slice_: Slice) -> bool:

@@ -20,7 +20,7 @@ class HasSocket(Protocol):
 S = TypeVar("S", bound=HasSocket)
 
 
-class Leaving(Enum):
+class Departure(Enum):
     """What a client has closed of its connection."""
 
     NOTHING = auto()
@@ -30,22 +30,22 @@ class Leaving(Enum):
     """It has reset the connection, as the system does for a dead process that has not read everything."""
 
 
-def find_leaving(connection: HasSocket) -> Leaving:
+def find_leaving(connection: HasSocket) -> Departure:
     """Returns what a connection's client has closed, although something is unread. Does not wait.
 
     Of a connection that the broker has closed it is NOTHING.
     """
     descriptor = connection.fileno()
     if descriptor < 0:
-        return Leaving.NOTHING
+        return Departure.NOTHING
     poll = select.poll()
     poll.register(descriptor, _END)
     events = poll.poll(0)
     if not events:
-        return Leaving.NOTHING
-    return Leaving.ALL if events[0][1] & (select.POLLHUP | select.POLLERR) else Leaving.SENDS_NO_MORE
+        return Departure.NOTHING
+    return Departure.ALL if events[0][1] & (select.POLLHUP | select.POLLERR) else Departure.SENDS_NO_MORE
 
 
 def list_left(connections: Iterable[S]) -> list[S]:
     """Returns the connections whose clients have closed them, or send no more. Reads nothing, and does not wait."""
-    return [each for each in connections if find_leaving(each) is not Leaving.NOTHING]
+    return [each for each in connections if find_leaving(each) is not Departure.NOTHING]

@@ -14,7 +14,6 @@ from rmqpull_broker.server.remoting.handlers import (
     lite,
     name_server,
     offsets,
-    popping,
     progress,
     pulling,
     queries,

@@ -17,7 +17,7 @@ ALONE_S = 1.0
 """Heavy connections rest only if others were served in the last so many seconds."""
 
 
-class Turning(Protocol):
+class TurnTaker(Protocol):
     """A connection that handles what it has received."""
 
     is_heavy: bool
@@ -39,8 +39,8 @@ class Turns:
     def __init__(self, clock: Clock = time.perf_counter) -> None:
         self._clock = clock
         self._shared: Slice | None = None
-        self._arrived: deque[Turning] = deque()
-        self._unfinished: deque[Turning] = deque()
+        self._arrived: deque[TurnTaker] = deque()
+        self._unfinished: deque[TurnTaker] = deque()
         self._is_due = False
         self._rest_ends_s = 0.0
         # Who was served last and when, by id: a reference would keep a closed connection. Another may get its id, which
@@ -48,7 +48,7 @@ class Turns:
         self._light: tuple[int, float] = (0, -ALONE_S)
         self._light_before_s = -ALONE_S
 
-    def take(self, connection: Turning) -> None:
+    def take(self, connection: TurnTaker) -> None:
         """Runs a connection's work at once if this turn of the loop has time for it, and otherwise in later turns."""
         if connection.is_heavy:
             self._unfinished.append(connection)
@@ -88,7 +88,7 @@ class Turns:
         if self._unfinished:
             self._plan_unfinished()
 
-    def note_long_work(self, connection: Turning, seconds: float) -> None:
+    def note_long_work(self, connection: TurnTaker, seconds: float) -> None:
         """Learns that a connection has kept the loop for longer than LONG_S, by a request or by a step of one."""
         connection.is_heavy = True
         now_s = self._clock()
@@ -96,14 +96,14 @@ class Turns:
         if now_s - (last_s if last != id(connection) else self._light_before_s) < ALONE_S:
             self._rest_ends_s = max(self._rest_ends_s, now_s + RESTS * seconds)
 
-    def _share(self, waiting: deque[Turning], slice_: Slice) -> None:
+    def _share(self, waiting: deque[TurnTaker], slice_: Slice) -> None:
         """Runs what waits until the slice is over, and one in any case."""
         while waiting:
             self._run(waiting.popleft(), slice_)
             if slice_.is_over:
                 return
 
-    def _run(self, connection: Turning, slice_: Slice) -> None:
+    def _run(self, connection: TurnTaker, slice_: Slice) -> None:
         was_heavy, begun_s = connection.is_heavy, self._clock()
         has_more = connection.handle_received(slice_)
         now_s = self._clock()

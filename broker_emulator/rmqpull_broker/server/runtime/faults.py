@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from rmqpull_broker.core.admin.fault_rules import (
-    Call,
+    ArrivingCall,
     CallFaults,
     Fault,
     FaultAction,
@@ -100,7 +100,7 @@ class Faults:
 
         A call ``is_endless`` if it is a stream of requests.
         """
-        return self._rules.match(Call(name, client_id, tuple(targets), is_endless=is_endless, group=group))
+        return self._rules.match(ArrivingCall(name, client_id, tuple(targets), is_endless=is_endless, group=group))
 
     async def inject(self, fault: Fault) -> None:
         """Returns when the call may continue.

@@ -14,7 +14,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ClockRead, Fact
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, RetentionLimits, Storage
-from rmqpull_broker.core.state.retention import Trimming, make_retention_limits
+from rmqpull_broker.core.state.retention import Trimmer, make_retention_limits
 from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
 from rmqpull_broker.server.runtime.slices import Clock, Slice
 from rmqpull_broker.server.runtime.upkeep import Upkeep
@@ -187,15 +187,15 @@ class GroupCommit:
         these or the new min offsets; then no segment is deleted.
         """
 
-        def begin(draft: Draft) -> Trimming | None:
+        def begin(draft: Draft) -> Trimmer | None:
             cut = self._storage.expire(self._retention_limits(), now_ms)
             if cut is None:
                 return None
-            trimming = Trimming(self._state, cut)
+            trimming = Trimmer(self._state, cut)
             step(draft, trimming)
             return trimming
 
-        def step(draft: Draft, trimming: Trimming) -> None:
+        def step(draft: Draft, trimming: Trimmer) -> None:
             trimming.step(draft, now_ms)
             if not trimming.is_done and (refusal := self._storage.refusal) is not None:
                 raise ServiceNotAvailable(

@@ -27,7 +27,7 @@ Further = AsyncGenerator[Sequence[MessageQueue] | None, None]
 """More queues of a pull, each piece in a turn of its own; None when one of them has something new already."""
 
 
-class Parking:
+class PullParker:
     """Parks pulls until messages arrive. All methods belong to the event loop.
 
     Arguments: the store to read arrived messages from; the clock of deadlines and checks; the rules of parking.

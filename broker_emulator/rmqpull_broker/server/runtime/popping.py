@@ -15,7 +15,7 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time, is_in_flight
 from rmqpull_broker.core.popping.order import find_block_end_ms
 from rmqpull_broker.core.popping.pop import Outlook, look_ahead, pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.popping.waiting import WaitingPops
 from rmqpull_broker.core.pulling.parking import Arrivals
@@ -53,7 +53,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 
-class Popping:
+class Pops:
     """Pops of all groups. All methods belong to the event loop.
 
     Arguments: the state; the way to change it; the clock; a function that draws a random number below its argument;
@@ -236,7 +236,7 @@ class Popping:
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 
-    async def acknowledge(self, messages: Sequence[Delivered]) -> list[bool]:
+    async def acknowledge(self, messages: Sequence[DeliveredMessage]) -> list[bool]:
         """Acknowledges messages, all at once. Returns of each whether it was in flight. Raises ServiceNotAvailable."""
         ended = await self._execute_each(acknowledge, messages)
         for message, has_ended in zip(messages, ended, strict=True):
@@ -244,16 +244,18 @@ class Popping:
                 self._metrics.acknowledged[message.group, message.queue.topic] += 1
         return ended
 
-    def is_in_flight(self, message: Delivered) -> bool:
+    def is_in_flight(self, message: DeliveredMessage) -> bool:
         """Whether a message is still in flight by the delivery that its receipt names."""
         return is_in_flight(Draft(self._state), message)
 
-    async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
+    async def change_invisible_times(self, messages: Sequence[DeliveredMessage], invisible_ms: int) -> list[Receipt]:
         """Makes messages come again so long from now. Returns their new receipts. Raises ServiceNotAvailable."""
         change = partial(change_invisible_time, invisible_ms=invisible_ms, now_ms=self._clock.wall_ms())
         return await self._execute_each(change, messages)
 
-    async def _execute_each(self, command: Callable[[Draft, Delivered], T], messages: Sequence[Delivered]) -> list[T]:
+    async def _execute_each(
+        self, command: Callable[[Draft, DeliveredMessage], T], messages: Sequence[DeliveredMessage]
+    ) -> list[T]:
         """Runs a command for each message. Each sees what those before it have changed: they may be of one batch."""
 
         def run(draft: Draft) -> list[T]:
@@ -265,7 +267,7 @@ class Popping:
 
         return await self._group_commit.execute(run)
 
-    def release(self, messages: Sequence[Delivered]) -> None:
+    def release(self, messages: Sequence[DeliveredMessage]) -> None:
         """Makes messages come again soon that their caller has not got."""
         if messages and not self._is_closed:
             task = asyncio.get_running_loop().create_task(self._release(messages))
@@ -276,7 +278,7 @@ class Popping:
         """Makes all messages of a pop come again soon: its caller has left."""
         self.release(list(_list_receipts(group, result)))
 
-    async def _release(self, messages: Sequence[Delivered]) -> None:
+    async def _release(self, messages: Sequence[DeliveredMessage]) -> None:
         try:
             await self.change_invisible_times(messages, RELEASED_AFTER_MS)
         except BrokerError as error:
@@ -304,7 +306,7 @@ class Popping:
             asyncio.get_running_loop().call_soon(self._wake_in_turns, tickets)
 
 
-def _list_receipts(group: str, result: PopResult) -> Iterator[Delivered]:
+def _list_receipts(group: str, result: PopResult) -> Iterator[DeliveredMessage]:
     for part in result.parts:
         for offset in part.offsets:
-            yield Delivered(group, part.queue, result.make_receipt(part, offset, -1))
+            yield DeliveredMessage(group, part.queue, result.make_receipt(part, offset, -1))

@@ -1,4 +1,4 @@
-"""Renewing on the event loop: gives clients time for their messages until they acknowledge them (rules 5.12.3)."""
+"""Renewer on the event loop: gives clients time for their messages until they acknowledge them (rules 5.12.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.popping.renewals import (
     CHECK_INTERVAL_MS,
     FIRST_INVISIBLE_MS,
@@ -32,14 +32,14 @@ _logger = logging.getLogger(__name__)
 class Pops(Protocol):
     """What renewing needs of pops."""
 
-    def is_in_flight(self, message: Delivered) -> bool:
+    def is_in_flight(self, message: DeliveredMessage) -> bool:
         """Whether a message is still in flight by the delivery that its receipt names."""
 
-    async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
+    async def change_invisible_times(self, messages: Sequence[DeliveredMessage], invisible_ms: int) -> list[Receipt]:
         """Makes messages come again so long from now. Returns their new receipts. Raises BrokerError."""
 
 
-class Renewing:
+class Renewer:
     """Keeps the receipts of clients that asked for it, and renews them. All methods belong to the event loop.
 
     Arguments: pops, which change invisible times; the clock; whether a client is still a member of its group; how to
@@ -188,6 +188,6 @@ class Renewing:
         await self._release(self._renewals.take_all(lambda _: True))
 
 
-def _find_message(renewal: Renewal) -> Delivered:
+def _find_message(renewal: Renewal) -> DeliveredMessage:
     group = renewal.holder.group
-    return Delivered(group, renewal.receipt.find_queue(group, renewal.topic), renewal.receipt)
+    return DeliveredMessage(group, renewal.receipt.find_queue(group, renewal.topic), renewal.receipt)

@@ -24,9 +24,9 @@ from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
-from rmqpull_broker.server.runtime.parking import Further, Parking
-from rmqpull_broker.server.runtime.popping import Popping
-from rmqpull_broker.server.runtime.renewing import Renewing
+from rmqpull_broker.server.runtime.parking import Further, PullParker
+from rmqpull_broker.server.runtime.popping import Pops
+from rmqpull_broker.server.runtime.renewing import Renewer
 from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
@@ -68,7 +68,7 @@ class Service:
 
     state: BrokerState
     group_commit: GroupCommit
-    parking: Parking
+    parker: PullParker
     sender: Sender
     clock: Clock
     faults: Faults
@@ -78,8 +78,8 @@ class Service:
     clock_mover: ClockMover
     stage_keeper: StageKeeper
     offset_commits: OffsetCommits
-    popping: Popping
-    renewing: Renewing
+    pops: Pops
+    renewer: Renewer
     extensions: frozenset[str] = frozenset()
     stats: Stats = field(default_factory=Stats)
     access: Access = field(default_factory=Access)
@@ -150,16 +150,16 @@ class Service:
         caller's deadline. Returns whether the pull must run again, which is so unless the broker stops.
 
         With ``on_grid`` the pull waits as with Apache's broker: until the first 5 s check after its timeout, even when
-        the timeout is 0. ``further`` are more queues, as for :meth:`Parking.park`.
+        the timeout is 0. ``further`` are more queues, as for :meth:`PullParker.park`.
         """
         if any((group, queue) in self.state.resets for queue in queues):
             return True  # an offset was reset while the pull's own commit was stored
-        timeout_ms = self.parking.rules.timeout_ms(timeout_ms)
+        timeout_ms = self.parker.rules.timeout_ms(timeout_ms)
         if caller.remaining_ms is not None and not on_grid:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0 or on_grid:
             deadline_ms = self.clock.passing_ms() + timeout_ms
             holder = find_holder(caller.address)
             pull = ParkedPull(queues, message_filter, deadline_ms, on_grid, group, holder)
-            return await self.parking.park(pull, further)
+            return await self.parker.park(pull, further)
         return True

@@ -131,7 +131,7 @@ def _set(alarm: Alarm, due_ms: int | None, clock: Clock) -> None:
         alarm.set(clock.passing_ms() + max(0, due_ms - clock.wall_ms()))
 
 
-class Cleaning:
+class Cleaner:
     """Applies retention every ten seconds: deletes messages that are too old or too many.
 
     Belongs to the event loop. Arguments: the group commit, which deletes them; the clock, which decides what is old.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from rmqpull_client.errors import BrokerUnavailable
-from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS, FlowLimits, InFlight
+from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS, FlowLimits, PulledAhead
 from rmqpull_client.loss import Loss
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class ReadAhead(Generic[T]):
     def __init__(self, lanes: Sequence[Lane[T]], limits: FlowLimits, linger_s: float = 0) -> None:
         self._lanes = lanes
         self._linger_s = linger_s
-        self._in_flight = InFlight(limits)
+        self._in_flight = PulledAhead(limits)
         self._unstarted = deque(enumerate(lanes))
         self._ready: deque[tuple[int, Piece[T] | Exception]] = deque()
         self._threads_left = min(len(lanes), LANES_AT_ONCE)

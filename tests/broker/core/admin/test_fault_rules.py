@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from rmqpull_broker.core.admin import fault_rules
-from rmqpull_broker.core.admin.fault_rules import Call, FaultAction, FaultRule, FaultRules, Target
+from rmqpull_broker.core.admin.fault_rules import ArrivingCall, FaultAction, FaultRule, FaultRules, Target
 from rmqpull_broker.core.errors import BadRequest, TooManyRequests
 
-PULL = Call("PullMessage", "tester", (Target("orders", "broker-a", 1),), group="readers")
-SEND = Call("SendMessage", "tester", (Target("orders"),))
-MANY = Call("PullColumns", "", (Target("orders", "broker-a", 0), Target("bills", "broker-b", 3)))
+PULL = ArrivingCall("PullMessage", "tester", (Target("orders", "broker-a", 1),), group="readers")
+SEND = ArrivingCall("SendMessage", "tester", (Target("orders"),))
+MANY = ArrivingCall("PullColumns", "", (Target("orders", "broker-a", 0), Target("bills", "broker-b", 3)))
 
 
 def fail(rpc: str = "PullMessage", **options: Any) -> FaultRule:
     return FaultRule(rpc, FaultAction.FAIL, **options)
 
 
-def struck_by(rules: FaultRules, call: Call) -> int | None:
+def struck_by(rules: FaultRules, call: ArrivingCall) -> int | None:
     """Returns the id of the rule that acts before the command of a call."""
     strike = rules.match(call).before
     return None if strike is None else strike.rule_id
@@ -48,10 +48,10 @@ def struck_by(rules: FaultRules, call: Call) -> int | None:
         (fail("SendMessage", topic="orders", queue_id=0), SEND, False),  # nor a queue
         (fail("PullColumns", topic="bills", broker_name="broker-b", queue_id=3), MANY, True),
         (fail("PullColumns", topic="orders", queue_id=3), MANY, False),  # no single queue is both
-        (fail("PullColumns", topic="orders"), Call("PullColumns", "tester"), False),
+        (fail("PullColumns", topic="orders"), ArrivingCall("PullColumns", "tester"), False),
     ],
 )
-def test_a_rule_matches_the_calls_that_it_describes(rule: FaultRule, call: Call, fits: bool) -> None:
+def test_a_rule_matches_the_calls_that_it_describes(rule: FaultRule, call: ArrivingCall, fits: bool) -> None:
     rules = FaultRules()
     rule_id = rules.add(rule)
     assert struck_by(rules, call) == (rule_id if fits else None)
@@ -91,7 +91,7 @@ def test_a_call_may_be_struck_before_its_command_and_after() -> None:
 def test_a_call_without_end_has_no_answer_to_lose() -> None:
     rules = FaultRules()
     rules.add(FaultRule("*", FaultAction.DROP, after=True))
-    assert rules.match(Call("Telemetry", "tester", is_endless=True)) == (None, None)
+    assert rules.match(ArrivingCall("Telemetry", "tester", is_endless=True)) == (None, None)
     assert rules.match(PULL).after is not None
 
 

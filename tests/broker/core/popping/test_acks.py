@@ -11,7 +11,7 @@ from rmqpull_broker.core.admin.groups import ensure_group
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
 from rmqpull_broker.core.popping.pop import pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest
 from tests.harness.core import CoreHarness
 
@@ -28,7 +28,9 @@ def test_an_old_batch_in_order_does_not_move_a_group_back(core: CoreHarness) -> 
     (part,) = in_order.parts
     for offset in part.offsets:
         core.run(
-            partial(acknowledge, message=Delivered("readers", part.queue, in_order.make_receipt(part, offset, -1)))
+            partial(
+                acknowledge, message=DeliveredMessage("readers", part.queue, in_order.make_receipt(part, offset, -1))
+            )
         )
     assert core.state.consumer_offsets["readers", part.queue] == 4
 
@@ -50,6 +52,6 @@ def test_a_changed_receipt_names_one_message_and_its_new_time(
     request = PopRequest("readers", "orders", "broker-a", invisible_ms=10_000, in_order=in_order)
     result = core.run(lambda draft: pop_messages(draft, request, 100, lambda _: 1))
     (part,) = result.parts
-    last = Delivered("readers", part.queue, result.make_receipt(part, 2, 77))
+    last = DeliveredMessage("readers", part.queue, result.make_receipt(part, 2, 77))
     assert last.receipt.handle == before
     assert core.run(lambda draft: change_invisible_time(draft, last, 500, now_ms=150)).handle == after

@@ -12,7 +12,7 @@ from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import Message, MessageQueue, TopicType
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
 from rmqpull_broker.core.popping.pop import look_ahead, pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import InitMode, PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
@@ -41,9 +41,9 @@ def read(result: PopResult) -> list[tuple[int, int]]:
     return [(part.queue.queue_id, offset) for part in result.parts for offset in part.offsets]
 
 
-def receipts(result: PopResult) -> list[Delivered]:
+def receipts(result: PopResult) -> list[DeliveredMessage]:
     return [
-        Delivered("readers", part.queue, result.make_receipt(part, offset, 0))
+        DeliveredMessage("readers", part.queue, result.make_receipt(part, offset, 0))
         for part in result.parts
         for offset in part.offsets
     ]

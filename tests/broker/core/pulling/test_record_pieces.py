@@ -11,7 +11,7 @@ from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter, SqlFilter, parse_tags
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.pulling import record_pieces
-from rmqpull_broker.core.pulling.record_pieces import PIECES_BYTES_MAX, Piece, RecordPieces
+from rmqpull_broker.core.pulling.record_pieces import PIECES_BYTES_MAX, RecordPiece, RecordPieces
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 from tests.harness.core import CoreHarness
 
@@ -23,13 +23,13 @@ def make_core(queue_count: int = 1, messages: int = 10_000, body_bytes: int = 10
     return core
 
 
-def match(pieces: RecordPieces, piece: Piece, message_filter: MessageFilter) -> array[int]:
+def match(pieces: RecordPieces, piece: RecordPiece, message_filter: MessageFilter) -> array[int]:
     matches, end = pieces.find_matches(piece, message_filter, FilterBudget(message_filter), piece.first_offset)
     assert end == piece.end_offset
     return matches
 
 
-def find(pieces: RecordPieces, core: CoreHarness, offset: int, queue_id: int = 0) -> Piece:
+def find(pieces: RecordPieces, core: CoreHarness, offset: int, queue_id: int = 0) -> RecordPiece:
     piece = pieces.find(core.queue(queue_id), offset)
     assert piece is not None
     assert piece.first_offset <= offset < piece.end_offset

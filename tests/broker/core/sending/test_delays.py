@@ -19,7 +19,7 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import delays
 from rmqpull_broker.core.sending.delays import (
-    Delivered,
+    DeliveryCounts,
     deliver_due,
     make_delayed_message,
     make_recall_handle,
@@ -58,7 +58,7 @@ def store(core: CoreHarness, message: Message, now_ms: int = NOW) -> StoredMessa
     return core.run(command)
 
 
-def deliver(core: CoreHarness, now_ms: int) -> Delivered:
+def deliver(core: CoreHarness, now_ms: int) -> DeliveryCounts:
     return core.run(lambda draft: deliver_due(draft, now_ms, "store"))
 
 

@@ -15,7 +15,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage
 from rmqpull_broker.core.state.ports import Cut
-from rmqpull_broker.core.state.retention import Trimming, trim
+from rmqpull_broker.core.state.retention import Trimmer, trim
 from tests.harness.core import CoreHarness
 
 HOUR_MS = 3_600_000
@@ -43,7 +43,7 @@ def later(core: CoreHarness) -> CoreHarness:
 
 def trim_all(core: CoreHarness, now_ms: int, *queues: MessageQueue) -> int:
     """Trims these queues to their ends, and returns the number of commands."""
-    passing, steps = Trimming(core.state, Cut(0, [(queue, core.state.bounds(queue).max_offset) for queue in queues])), 0
+    passing, steps = Trimmer(core.state, Cut(0, [(queue, core.state.bounds(queue).max_offset) for queue in queues])), 0
     while not passing.is_done:
         core.run(lambda draft: passing.step(draft, now_ms))
         steps += 1
@@ -159,7 +159,7 @@ def test_a_message_delivered_between_two_commands_is_not_stored_again(
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
     later.send(due_in(5_000, b"1"), due_in(3_000, b"2"), due_in(1_000, b"3"), topic="later")
-    passing = Trimming(later.state, Cut(0, [(TIMER, 3)]))
+    passing = Trimmer(later.state, Cut(0, [(TIMER, 3)]))
 
     def step_before_and_after_a_delivery(draft: Draft) -> None:
         passing.step(draft, 1_500)
@@ -196,7 +196,7 @@ def test_a_queue_that_is_created_again_between_two_commands_is_not_trimmed(
     later.topic()
     later.send(Message(b"old", "ID"))
     later.send(due_in(HOUR_MS), due_in(HOUR_MS), topic="later")
-    passing = Trimming(later.state, Cut(0, [(orders, 1), (TIMER, 2)]))
+    passing = Trimmer(later.state, Cut(0, [(orders, 1), (TIMER, 2)]))
     later.run(lambda draft: passing.step(draft, 2_000))
     later.run(lambda draft: draft.add(TopicDeleted("orders")))
     later.topic()

@@ -221,8 +221,8 @@ async def said_once(request: Any) -> AsyncIterator[Any]:
 
 async def furnish(handlers: HandlerHarness) -> None:
     """A broker with topics of every type, messages and a group. A pull does not park, but runs again at once."""
-    handlers.service.parking.close()
-    handlers.service.popping.close()
+    handlers.service.parker.close()
+    handlers.service.pops.close()
     said: list[tuple[str, dict[str, Any]]] = [
         *(("PutTopic", {"name": each.name, "messageType": each.name, "readQueueNums": 1}) for each in TopicType),
         ("PutGroup", {"name": "readers"}),

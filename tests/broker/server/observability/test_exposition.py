@@ -22,8 +22,8 @@ from rmqpull_broker.server.observability import exposition
 from rmqpull_broker.server.observability.exposition import Exposition
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
-from rmqpull_broker.server.runtime.parking import Parking
-from rmqpull_broker.server.runtime.popping import Popping
+from rmqpull_broker.server.runtime.parking import PullParker
+from rmqpull_broker.server.runtime.popping import Pops
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.server import ServerHarness, run_on_server
@@ -36,10 +36,10 @@ class Watched:
     def __init__(self) -> None:
         self.state = BrokerState(ConsumeQueues(), ("broker-a",), BrokerProperties())
         self.metrics = Metrics()
-        parking = Parking(self.state.store, ManualClock())
+        parker = PullParker(self.state.store, ManualClock())
         storage, clock = MemoryStorage(), ManualClock()
-        popping = Popping(self.state, GroupCommit(self.state, storage, lambda facts: None), clock, metrics=self.metrics)
-        self.exposition = Exposition(self.state, storage, self.metrics, parking, popping)
+        pops = Pops(self.state, GroupCommit(self.state, storage, lambda facts: None), clock, metrics=self.metrics)
+        self.exposition = Exposition(self.state, storage, self.metrics, parker, pops)
 
     def store(self, topic: str, count: int) -> None:
         message = Message(b"x", "m")

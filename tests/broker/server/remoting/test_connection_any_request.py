@@ -131,8 +131,8 @@ def list_held(broker: RunningBroker) -> list[int]:
         len(server._remoting.connections),
         server._remoting._unfinished.held_bytes,
         server._remoting.dispatcher._shares.used,
-        len(server._parking),
-        server._popping.waiting_count,
+        len(server._parker),
+        server._pops.waiting_count,
         len(server.clients.peers),
     ]
 

@@ -10,7 +10,7 @@ import pytest
 from rmqpull_broker.server.remoting.calls import RemotingCall
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
-from rmqpull_broker.server.remoting.left import Leaving
+from rmqpull_broker.server.remoting.left import Departure
 from rmqpull_broker.server.runtime.slices import SLICE_S
 from tests.harness.leaving_clients import LEAVE, connected_ends
 from tests.harness.remoting_transport import SITE, NoConnections, Transport, request
@@ -57,9 +57,9 @@ def test_requests_of_a_client_that_has_left_are_dropped_or_wait_for_nothing(how:
         assert (
             asyncio.run(run())
             == {
-                Leaving.NOTHING: (REQUESTS, REQUESTS),
-                Leaving.SENDS_NO_MORE: (REQUESTS, 1),  # the first one was parked before
-                Leaving.ALL: (1, 1),
+                Departure.NOTHING: (REQUESTS, REQUESTS),
+                Departure.SENDS_NO_MORE: (REQUESTS, 1),  # the first one was parked before
+                Departure.ALL: (1, 1),
             }[leaving]
         )
     assert connection.is_open is False

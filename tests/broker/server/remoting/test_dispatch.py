@@ -243,7 +243,7 @@ def test_a_stopping_broker_answers_parked_pulls_and_closes_the_connection(
     broker: RunningBroker, member: RemotingMember
 ) -> None:
     member.start(RequestCode.PULL_MESSAGE, PULL)
-    wait_until(lambda: len(broker._server._parking) == 1, "parked")
+    wait_until(lambda: len(broker._server._parker) == 1, "parked")
     stop(broker)
     assert member.receive().code == ResponseCode.PULL_NOT_FOUND
     assert member.is_closed()

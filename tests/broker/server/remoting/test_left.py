@@ -6,7 +6,7 @@ import select
 
 import pytest
 
-from rmqpull_broker.server.remoting.left import Leaving, find_leaving, list_left
+from rmqpull_broker.server.remoting.left import Departure, find_leaving, list_left
 from tests.harness.leaving_clients import LEAVE, connected_ends
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="only Linux tells it")
@@ -19,11 +19,11 @@ def test_how_a_client_has_left_is_known_although_something_is_unread(how: str) -
         client.sendall(b"unread")
         leave(client)
         assert find_leaving(accepted) is expected
-        assert list_left([accepted]) == ([] if expected is Leaving.NOTHING else [accepted])
+        assert list_left([accepted]) == ([] if expected is Departure.NOTHING else [accepted])
 
 
 def test_of_a_closed_socket_nothing_is_told() -> None:
     with connected_ends() as (_, accepted):
         accepted.close()
-        assert find_leaving(accepted) is Leaving.NOTHING
+        assert find_leaving(accepted) is Departure.NOTHING
         assert list_left([accepted]) == []

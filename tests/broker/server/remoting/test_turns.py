@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqpull_broker.server.remoting.turns import RESTS, Turning, Turns
+from rmqpull_broker.server.remoting.turns import RESTS, Turns, TurnTaker
 from rmqpull_broker.server.runtime.slices import SLICE_S, Slice
 
 STEP_S = SLICE_S / 3.9  # a slice is over after four steps, however they are rounded
@@ -39,7 +39,7 @@ class Loop:
         self.turns = Turns(lambda: self.now_s)
         self.worked: list[list[str]] = [[]]
 
-    def make_connection(self, name: str, steps: int) -> Turning:
+    def make_connection(self, name: str, steps: int) -> TurnTaker:
         return Working(self, name, steps)
 
     def run(self, *arriving: dict[str, int]) -> list[str]:

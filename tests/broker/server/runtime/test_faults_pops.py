@@ -176,7 +176,7 @@ def test_a_receive_that_is_delayed_waits_for_messages_afterwards() -> None:
         call = server.call(RECEIVE)
         await server.await_held(rule_id)
         await server.app.clock_mover.advance(1_000)
-        await until(lambda: server.app._popping.waiting_count == 1, "a receive waits")
+        await until(lambda: server.app._pops.waiting_count == 1, "a receive waits")
         await server.app.clock_mover.advance(5_000)
         assert (await call)[0].status.message == "no new message"
 

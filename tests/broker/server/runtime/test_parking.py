@@ -34,9 +34,9 @@ from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
-from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, Parking
-from rmqpull_broker.server.runtime.popping import Popping
-from rmqpull_broker.server.runtime.renewing import Renewing
+from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, PullParker
+from rmqpull_broker.server.runtime.popping import Pops
+from rmqpull_broker.server.runtime.renewing import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
@@ -53,26 +53,26 @@ class Lot:
     def __init__(self, rules: PollingRules = LONG_POLLING) -> None:
         self.clock = ManualClock()
         self.store = ConsumeQueues()
-        self.parking = Parking(self.store, self.clock, rules)
+        self.parker = PullParker(self.store, self.clock, rules)
         self.clock.advance(1_000)
 
     def park(
         self, *queues: MessageQueue, message_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
     ) -> asyncio.Task[bool]:
         return asyncio.ensure_future(
-            self.parking.park(ParkedPull(queues or (QUEUE,), message_filter, until_ms, group="readers"))
+            self.parker.park(ParkedPull(queues or (QUEUE,), message_filter, until_ms, group="readers"))
         )
 
     def parked(self) -> list[ParkedPull]:
         """Returns a list to which every further parked pull is added."""
         pulls: list[ParkedPull] = []
-        park = self.parking._parked.park
+        park = self.parker._parked.park
 
         def park_and_tell(pull: ParkedPull, now_ms: int) -> int:
             pulls.append(pull)
             return park(pull, now_ms)
 
-        self.parking._parked.park = park_and_tell  # type: ignore[method-assign]
+        self.parker._parked.park = park_and_tell  # type: ignore[method-assign]
         return pulls
 
     async def run_pending_tasks(self) -> None:
@@ -86,7 +86,7 @@ class Lot:
         fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
         self.store.apply(fact, NOT_LOGGED)
         facts: list[Fact] = [fact, GroupPut(GroupConfig("g"))]
-        self.parking.wake_for(facts)
+        self.parker.wake_for(facts)
 
 
 def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
@@ -104,8 +104,8 @@ def test_an_arrival_wakes_only_matching_pulls() -> None:
         lot.arrive(tag="wanted")
         await asyncio.gather(*concerned)
         assert not any(other.done() for other in others)
-        assert len(lot.parking) == len(others)
-        lot.parking.close()
+        assert len(lot.parker) == len(others)
+        lot.parker.close()
         await asyncio.gather(*others)
 
     in_lot(story)
@@ -117,10 +117,10 @@ def test_a_pull_ends_with_its_timeout() -> None:
         await lot.run_pending_tasks()
         lot.clock.advance(1_000)
         await early
-        assert (late.done(), len(lot.parking)) == (False, 1)
+        assert (late.done(), len(lot.parker)) == (False, 1)
         lot.clock.advance(3_000)
         await late
-        assert len(lot.parking) == 0
+        assert len(lot.parker) == 0
 
     in_lot(story)
 
@@ -158,10 +158,10 @@ def test_changed_bounds_wake_the_pulls_of_the_queue() -> None:
     async def story(lot: Lot) -> None:
         concerned, other = lot.park(message_filter=WANTED), lot.park(OTHER)
         await lot.run_pending_tasks()
-        lot.parking.wake_queues([QUEUE])
+        lot.parker.wake_queues([QUEUE])
         await concerned
         assert not other.done()
-        lot.parking.wake_topic(OTHER.topic)
+        lot.parker.wake_topic(OTHER.topic)
         await other
 
     in_lot(story)
@@ -185,10 +185,10 @@ def test_a_change_of_a_queue_wakes_its_pulls(fact: Fact, wakes: bool) -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park(message_filter=WANTED)
         await lot.run_pending_tasks()
-        lot.parking.wake_for([fact])
+        lot.parker.wake_for([fact])
         await lot.run_pending_tasks()
         assert pull.done() is wakes
-        lot.parking.close()
+        lot.parker.close()
         await pull
 
     in_lot(story)
@@ -198,10 +198,10 @@ def test_a_cancelled_pull_is_removed() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park()
         await lot.run_pending_tasks()
-        assert len(lot.parking) == 1
+        assert len(lot.parker) == 1
         pull.cancel()
         await asyncio.wait([pull])
-        assert len(lot.parking) == 0
+        assert len(lot.parker) == 0
         lot.arrive()
 
     in_lot(story)
@@ -215,7 +215,7 @@ def test_an_arrival_and_a_cancellation_at_once_do_no_harm() -> None:
         pull.cancel()
         lot.arrive()
         await asyncio.wait([pull])
-        assert len(lot.parking) == 0
+        assert len(lot.parker) == 0
 
     in_lot(story)
 
@@ -224,9 +224,9 @@ def test_closing_the_parking_ends_all_pulls_and_parks_no_more() -> None:
     async def story(lot: Lot) -> None:
         pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
         await lot.run_pending_tasks()
-        lot.parking.close()
+        lot.parker.close()
         assert await asyncio.gather(*pulls, lot.park()) == [False] * 3  # none runs again
-        assert len(lot.parking) == 0
+        assert len(lot.parker) == 0
 
     in_lot(story)
 
@@ -237,7 +237,7 @@ def test_closing_the_parking_does_not_block_the_event_loop() -> None:
     async def story(lot: Lot) -> None:
         pulls = [lot.park() for _ in range(5 * ENDED_IN_A_TURN)]
         await lot.run_pending_tasks()
-        lot.parking.close()
+        lot.parker.close()
         answered = [0]
         while answered[-1] < len(pulls) and len(answered) < 100:
             await asyncio.sleep(0)
@@ -268,10 +268,10 @@ def test_a_parked_pull_ends_with_its_timeout_or_shortly_before_its_callers_deadl
     async def story(lot: Lot) -> None:
         parked = lot.parked()
         caller = Caller("here", "tester", remaining_ms)
-        parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller))
+        parker = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller))
         await lot.run_pending_tasks()
-        lot.parking.close()
-        await parking
+        lot.parker.close()
+        await parker
         assert [pull.deadline_ms for pull in parked] == ([] if deadline_ms is None else [deadline_ms])
 
     in_lot(story)
@@ -281,13 +281,13 @@ def test_a_parked_pull_ends_with_its_timeout_or_shortly_before_its_callers_deadl
 def test_a_pull_parked_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: int) -> None:
     async def story(lot: Lot) -> None:
         caller = Caller("here", "tester", remaining_ms=30_000)
-        parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
+        parker = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
         await lot.run_pending_tasks()
         lot.clock.advance(answered_ms - 1_001)
         await lot.run_pending_tasks()
-        assert not parking.done()
+        assert not parker.done()
         lot.clock.advance(1)
-        await parking
+        await parker
 
     in_lot(story)
 
@@ -296,13 +296,13 @@ def test_without_long_polling_the_broker_sets_the_time_of_parking() -> None:
     async def story() -> None:
         lot = Lot(PollingRules(long_polling_enable=False))
         caller = Caller("here", "tester", None)
-        parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, 20_000, caller))
+        parker = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, 20_000, caller))
         await lot.run_pending_tasks()
         lot.clock.advance(999)
         await lot.run_pending_tasks()
-        assert not parking.done()
+        assert not parker.done()
         lot.clock.advance(1)
-        await parking
+        await parker
 
     asyncio.run(story())
 
@@ -315,13 +315,13 @@ def test_a_polling_time_above_five_minutes_is_refused() -> None:
 
 def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
-    group_commit = GroupCommit(state, MemoryStorage(), lot.parking.wake_for)
+    group_commit = GroupCommit(state, MemoryStorage(), lot.parker.wake_for)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
-    popping = Popping(state, group_commit, lot.clock)
+    pops = Pops(state, group_commit, lot.clock)
     return Service(
         state=state,
         group_commit=group_commit,
-        parking=lot.parking,
+        parker=lot.parker,
         sender=sender,
         clock=lot.clock,
         faults=Faults(lot.clock, check_names),
@@ -331,6 +331,6 @@ def service_of(lot: Lot) -> Service:
         clock_mover=ClockMover(lot.clock, group_commit.wait_until_idle),
         stage_keeper=StageKeeper(state, group_commit, lot.clock, sender),
         offset_commits=OffsetCommits(state, group_commit),
-        popping=popping,
-        renewing=Renewing(popping, lot.clock, lambda holder: False, state.find_group),
+        pops=pops,
+        renewer=Renewer(pops, lot.clock, lambda holder: False, state.find_group),
     )

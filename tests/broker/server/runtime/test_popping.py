@@ -12,11 +12,10 @@ from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.errors import TopicNotFound
 from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.state.facts import RowsStored
-from rmqpull_broker.server.runtime import popping
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.waiting import until
 
@@ -26,9 +25,9 @@ QUEUE = MessageQueue(TOPIC, "broker-a", 0)
 
 async def wait(broker: PopHarness, request: PopRequest = POP, poll_ms: int = 20_000) -> asyncio.Task[PopResult]:
     """Starts a pop, and returns when it waits."""
-    before = broker.popping.waiting_count
-    task = asyncio.ensure_future(broker.popping.pop(request, poll_ms))
-    await until(lambda: task.done() or broker.popping.waiting_count > before, "waits")
+    before = broker.pops.waiting_count
+    task = asyncio.ensure_future(broker.pops.pop(request, poll_ms))
+    await until(lambda: task.done() or broker.pops.waiting_count > before, "waits")
     assert not task.done(), task
     return task
 
@@ -39,7 +38,7 @@ def test_a_pop_without_a_message_ends_at_its_time() -> None:
         await broker.advance(19_999)
         assert not task.done()
         await broker.advance(1)
-        assert ((await task).message_count, broker.popping.waiting_count) == (0, 0)
+        assert ((await task).message_count, broker.pops.waiting_count) == (0, 0)
 
     run_pops(story)
 
@@ -68,7 +67,7 @@ def test_what_is_left_wakes_the_next_pop() -> None:
 def test_a_message_that_comes_again_wakes_nobody() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a")
-        await broker.popping.pop(POP)
+        await broker.pops.pop(POP)
         task = await wait(broker)
         await broker.advance(10_000)
         assert (len(broker.stored(RETRY_TOPIC)), task.done()) == (1, False)
@@ -81,7 +80,7 @@ def test_a_message_that_comes_again_wakes_nobody() -> None:
 def test_a_reset_wakes_the_group() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a")
-        await broker.popping.pop(POP)
+        await broker.pops.pop(POP)
         task = await wait(broker)
         await broker.group_commit.execute(lambda draft: reset_offsets(draft, GROUP, [(QUEUE, 0)]))
         assert (await task).message_count == 1
@@ -103,7 +102,7 @@ def test_in_order_a_waiting_pop_goes_on_when_the_last_batch_is_visible_again() -
     async def story(broker: PopHarness) -> None:
         request = replace(POP, in_order=True, max_msg_nums=1)
         await broker.send("a", "b", message_group="g")
-        await broker.popping.pop(request)
+        await broker.pops.pop(request)
         task = await wait(broker, request)
         await broker.advance(9_999)
         assert not task.done()
@@ -113,9 +112,9 @@ def test_in_order_a_waiting_pop_goes_on_when_the_last_batch_is_visible_again() -
     run_pops(story, consume_message_orderly=True)
 
 
-def list_delivered(result: PopResult) -> list[Delivered]:
+def list_delivered(result: PopResult) -> list[DeliveredMessage]:
     return [
-        Delivered(GROUP, part.queue, result.make_receipt(part, offset, -1))
+        DeliveredMessage(GROUP, part.queue, result.make_receipt(part, offset, -1))
         for part in result.parts
         for offset in part.offsets
     ]
@@ -139,9 +138,9 @@ def test_in_order_a_shorter_invisible_time_lets_a_waiting_pop_go_on_sooner() -> 
     async def story(broker: PopHarness) -> None:
         request = replace(POP, in_order=True)
         await broker.send("a", message_group="g")
-        delivered = list_delivered(await broker.popping.pop(request))
+        delivered = list_delivered(await broker.pops.pop(request))
         task = await wait(broker, request)
-        await broker.popping.change_invisible_times(delivered, 1_000)
+        await broker.pops.change_invisible_times(delivered, 1_000)
         await broker.advance(999)
         assert not task.done()
         await broker.advance(1)
@@ -156,10 +155,10 @@ def test_in_order_an_acknowledgement_wakes_a_pop_of_its_queue() -> None:
         await broker.send("b", message_group="g")
         hot = next(number for number in (0, 1) if broker.state.bounds(MessageQueue(TOPIC, "broker-a", number))[1])
         request = replace(POP, in_order=True, max_msg_nums=1, queue_id=hot)
-        delivered = list_delivered(await broker.popping.pop(request))
+        delivered = list_delivered(await broker.pops.pop(request))
         other = await wait(broker, replace(request, queue_id=1 - hot))
         task = await wait(broker, request)
-        await broker.popping.acknowledge(delivered)
+        await broker.pops.acknowledge(delivered)
         assert (await task).message_count == 1
         assert not other.done()
         other.cancel()
@@ -171,7 +170,7 @@ def test_a_message_that_woke_a_caller_who_has_left_is_anothers() -> None:
     async def story(broker: PopHarness) -> None:
         first, second = [await wait(broker) for _ in range(2)]
         first.cancel()  # its task has not run yet when the message comes
-        broker.popping.wake_for([RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),))])
+        broker.pops.wake_for([RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),))])
         await broker.group_commit.execute(
             lambda draft: draft.add(RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),)))
         )
@@ -182,8 +181,8 @@ def test_a_message_that_woke_a_caller_who_has_left_is_anothers() -> None:
 
 def test_with_a_clock_that_stands_still_a_pop_ends_with_the_time_of_its_caller() -> None:
     async def story(broker: PopHarness) -> None:
-        assert (await broker.popping.pop(POP, 20_000, left_s=0.01)).message_count == 0
-        assert broker.popping.waiting_count == 0
+        assert (await broker.pops.pop(POP, 20_000, left_s=0.01)).message_count == 0
+        assert broker.pops.waiting_count == 0
 
     run_pops(story)
 
@@ -191,7 +190,7 @@ def test_with_a_clock_that_stands_still_a_pop_ends_with_the_time_of_its_caller()
 async def leave_with_the_message(broker: PopHarness, task: asyncio.Task[PopResult]) -> None:
     """The pop is stored, and its caller is gone."""
     sending = asyncio.ensure_future(broker.send("a"))
-    await until(lambda: broker.popping.waiting_count == 0, "woken")
+    await until(lambda: broker.pops.waiting_count == 0, "woken")
     task.cancel()
     await sending
 
@@ -211,7 +210,7 @@ def test_the_message_of_a_caller_that_leaves_comes_again(
         await leave(broker, task)
         await broker.advance(1_000)
         await broker.advance(0)
-        found = await broker.popping.pop(POP)
+        found = await broker.pops.pop(POP)
         assert found.message_count == 1
 
     run_pops(story)
@@ -220,10 +219,12 @@ def test_the_message_of_a_caller_that_leaves_comes_again(
 def test_what_was_not_written_comes_again_after_a_second() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b", "c")
-        result = await broker.popping.pop(POP)
+        result = await broker.pops.pop(POP)
         (part,) = result.parts
-        left = [Delivered(GROUP, part.queue, result.make_receipt(part, offset, -1)) for offset in part.offsets[1:]]
-        broker.popping.release(left)
+        left = [
+            DeliveredMessage(GROUP, part.queue, result.make_receipt(part, offset, -1)) for offset in part.offsets[1:]
+        ]
+        broker.pops.release(left)
         await broker.advance(0)
         await broker.advance(1_000)
         assert [row.message.body for row in broker.stored(RETRY_TOPIC)] == [b"b", b"c"]
@@ -234,9 +235,9 @@ def test_what_was_not_written_comes_again_after_a_second() -> None:
 def test_a_broker_that_stops_ends_all_pops() -> None:
     async def story(broker: PopHarness) -> None:
         task = await wait(broker)
-        broker.popping.close()
+        broker.pops.close()
         assert (await task).message_count == 0
-        assert (await broker.popping.pop(POP, 20_000)).message_count == 0
+        assert (await broker.pops.pop(POP, 20_000)).message_count == 0
 
     run_pops(story)
 
@@ -246,11 +247,11 @@ def test_a_stopping_broker_ends_some_pops_in_each_turn_of_the_event_loop(monkeyp
 
     async def story(broker: PopHarness) -> None:
         tasks = [await wait(broker) for _ in range(5)]
-        broker.popping.close()
+        broker.pops.close()
         ended = []
-        while broker.popping.waiting_count:
+        while broker.pops.waiting_count:
             await asyncio.sleep(0)
-            ended.append(sum(future.done() for _, future in broker.popping._futures.values()))
+            ended.append(sum(future.done() for _, future in broker.pops._futures.values()))
         assert max(ended) <= 4
         assert [(await task).message_count for task in tasks] == [0] * 5
 

@@ -16,7 +16,7 @@ from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, Con
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.popping.pop import pop_messages
-from rmqpull_broker.core.popping.receipts import Delivered
+from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest
 from rmqpull_broker.core.state.retention import trim
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -61,7 +61,7 @@ async def send(server: ServerHarness, *bodies: bytes) -> None:
 
 
 async def await_waiting(server: ServerHarness, receives: int) -> None:
-    await until(lambda: server.app._popping.waiting_count == receives, f"{receives} receives wait")
+    await until(lambda: server.app._pops.waiting_count == receives, f"{receives} receives wait")
 
 
 def list_messages(parts: list[Any]) -> list[v2.Message]:
@@ -98,7 +98,7 @@ def test_no_message_is_lost_when_callers_leave_at_any_moment(seed: int) -> None:
         await produce()
         await server.app.clock_mover.advance(20_000)
         await asyncio.gather(*consumers)
-        await until(lambda: not server.app._popping.waiting_count, "no receive waits")
+        await until(lambda: not server.app._pops.waiting_count, "no receive waits")
         for _ in range(40):  # what was on its way to callers that left comes again
             await server.app.clock_mover.advance(30_000)
             if len(set(got)) == len(sent):
@@ -159,17 +159,17 @@ def test_what_retention_deletes_in_the_same_write_is_not_in_flight() -> None:
             await broker.send(body)
         assert len(broker.stored(TOPIC)) == 3  # a read ends the chunk, which retention can delete
         await broker.send("d")
-        changed = await broker.popping.pop(PopRequest(GROUP, TOPIC, "broker-a", max_msg_nums=2, invisible_ms=10_000))
+        changed = await broker.pops.pop(PopRequest(GROUP, TOPIC, "broker-a", max_msg_nums=2, invisible_ms=10_000))
         (part,) = changed.parts
-        delivered = [Delivered(GROUP, queue, changed.make_receipt(part, offset, -1)) for offset in part.offsets]
+        delivered = [DeliveredMessage(GROUP, queue, changed.make_receipt(part, offset, -1)) for offset in part.offsets]
         others = PopRequest("others", TOPIC, "broker-a", max_msg_nums=2, invisible_ms=20_000)
         await asyncio.gather(
             broker.group_commit.execute(lambda draft: trim(draft, [(queue, 3)]), makes_room=True),
-            broker.popping.change_invisible_times(delivered, 20_000),
+            broker.pops.change_invisible_times(delivered, 20_000),
             broker.group_commit.execute(partial(pop_messages, request=others, now_ms=1, draw=lambda count: count - 1)),
         )
         assert len(broker.state.popped) == 0
-        await broker.popping.pop(PopRequest(GROUP, TOPIC, "broker-a", invisible_ms=10_000))
+        await broker.pops.pop(PopRequest(GROUP, TOPIC, "broker-a", invisible_ms=10_000))
         await broker.advance(30_000)
         assert [row.message.body for row in broker.stored(RETRY_TOPIC)] == [b"d"]
 
@@ -184,11 +184,11 @@ def test_a_pop_in_the_same_write_as_a_new_topic_sees_none_of_the_old_messages() 
         _, _, result = await asyncio.gather(
             broker.group_commit.execute(lambda draft: delete_topic(draft, TOPIC)),
             broker.group_commit.execute(lambda draft: create_topic(draft, topic)),
-            broker.popping.pop(request),
+            broker.pops.pop(request),
         )
         assert result.message_count == 0
         await broker.send("new")
-        (part,) = (await broker.popping.pop(request)).parts
+        (part,) = (await broker.pops.pop(request)).parts
         assert list(part.offsets) == [0]
 
     run_pops(story)

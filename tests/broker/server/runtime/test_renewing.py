@@ -9,11 +9,11 @@ import pytest
 
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt, TopicKind
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt, TopicKind
 from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime import renewing as limits
-from rmqpull_broker.server.runtime.renewing import Renewing
+from rmqpull_broker.server.runtime.renewing import Renewer
 from tests.harness.waiting import WAIT_S
 
 ANN, BOB = Holder("ann", "readers"), Holder("bob", "readers")
@@ -21,8 +21,8 @@ START_MS = 1_000_000
 SECOND = 1_000
 
 
-class Renewer:
-    """Renewing, and each change of an invisible time: its second, the offsets, and the new time in seconds."""
+class RenewerHarness:
+    """The renewer, and each change of an invisible time: its second, the offsets, and the new time in seconds."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
@@ -33,12 +33,12 @@ class Renewer:
         self.gate = asyncio.Event()
         self.gate.set()
         self.ended: set[int] = set()
-        self.renewing = Renewing(self, self.clock, self.members.__contains__, lambda name: None)
+        self.renewer = Renewer(self, self.clock, self.members.__contains__, lambda name: None)
 
-    def is_in_flight(self, message: Delivered) -> bool:
+    def is_in_flight(self, message: DeliveredMessage) -> bool:
         return message.receipt.queue_offset not in self.ended
 
-    async def change_invisible_times(self, messages: Sequence[Delivered], invisible_ms: int) -> list[Receipt]:
+    async def change_invisible_times(self, messages: Sequence[DeliveredMessage], invisible_ms: int) -> list[Receipt]:
         now_ms = self.clock.wall_ms()
         offsets = [message.receipt.queue_offset for message in messages]
         self.changes.append(((now_ms - START_MS) // SECOND, offsets, invisible_ms // SECOND))
@@ -54,7 +54,7 @@ class Renewer:
 
     def keep(self, offset: int = 0, holder: Holder = ANN, kind: TopicKind = TopicKind.NORMAL) -> Receipt:
         receipt = self.receipt(offset, kind)
-        self.renewing.keep(holder, f"id-{offset}", "orders", receipt, 0)
+        self.renewer.keep(holder, f"id-{offset}", "orders", receipt, 0)
         return receipt
 
     async def advance(self, seconds: int) -> None:
@@ -68,17 +68,17 @@ class Renewer:
             await asyncio.sleep(0)
 
 
-def play(story: Callable[[Renewer], Awaitable[None]]) -> None:
+def play(story: Callable[[RenewerHarness], Awaitable[None]]) -> None:
     """Runs a story on a new clock."""
 
     async def run() -> None:
-        await story(Renewer())
+        await story(RenewerHarness())
 
     asyncio.run(run())
 
 
 def test_receipts_are_renewed_at_the_check_at_which_ten_seconds_are_left() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep(0)
         await renewer.advance(3)
         renewer.keep(1)
@@ -98,7 +98,7 @@ def test_receipts_are_renewed_at_the_check_at_which_ten_seconds_are_left() -> No
 def test_what_is_due_together_is_renewed_together_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CHANGES_MAX", 2)
 
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         for offset in range(3):
             renewer.keep(offset, (ANN, BOB)[offset % 2])
         await renewer.advance(50)
@@ -108,7 +108,7 @@ def test_what_is_due_together_is_renewed_together_and_in_parts(monkeypatch: pyte
 
 
 def test_a_message_that_came_from_the_retries_is_renewed_there() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep(0, kind=TopicKind.RETRY)
         await renewer.advance(50)
         assert renewer.queues == {MessageQueue("%RETRY%readers_orders", "broker-a", 0)}
@@ -117,23 +117,23 @@ def test_a_message_that_came_from_the_retries_is_renewed_there() -> None:
 
 
 def test_a_message_whose_delivery_has_ended_otherwise_is_forgotten() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep(0)
         renewer.keep(1)
         renewer.ended.add(0)  # as when its topic is deleted
         await renewer.advance(50)
-        assert (renewer.changes, renewer.renewing.kept_count) == ([(50, [1], 60)], 1)
+        assert (renewer.changes, renewer.renewer.kept_count) == ([(50, [1], 60)], 1)
 
     play(story)
 
 
 def test_the_newest_receipt_is_found_by_the_first_one() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         first = renewer.keep()
         await renewer.advance(60)
-        newest = await renewer.renewing.take(ANN, "id-0", first)
-        assert (newest.pop_time_ms - first.pop_time_ms, renewer.renewing.kept_count) == (50 * SECOND, 0)
-        assert await renewer.renewing.take(ANN, "id-0", first) == first
+        newest = await renewer.renewer.take(ANN, "id-0", first)
+        assert (newest.pop_time_ms - first.pop_time_ms, renewer.renewer.kept_count) == (50 * SECOND, 0)
+        assert await renewer.renewer.take(ANN, "id-0", first) == first
         await renewer.advance(200)
         assert renewer.changes == [(50, [0], 60)]
 
@@ -141,16 +141,16 @@ def test_the_newest_receipt_is_found_by_the_first_one() -> None:
 
 
 def test_who_acknowledges_during_a_renewal_gets_its_receipt() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         first, other = renewer.keep(0), renewer.keep(1)
         renewer.gate.clear()
         await renewer.advance(50)
-        taking = asyncio.ensure_future(renewer.renewing.take(ANN, "id-0", first))
+        taking = asyncio.ensure_future(renewer.renewer.take(ANN, "id-0", first))
         await renewer.settle()
         assert not taking.done()
         renewer.gate.set()
         assert (await taking).pop_time_ms == START_MS + 50 * SECOND
-        assert (await renewer.renewing.take(ANN, "id-1", other)).pop_time_ms == START_MS + 50 * SECOND
+        assert (await renewer.renewer.take(ANN, "id-1", other)).pop_time_ms == START_MS + 50 * SECOND
 
     play(story)
 
@@ -159,22 +159,22 @@ def test_who_acknowledges_during_a_renewal_gets_its_receipt() -> None:
 def test_a_renewal_that_fails_is_tried_at_the_next_checks_until_its_time_is_over(
     failures: int, tries: list[int]
 ) -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep()
         renewer.failures = failures
         await renewer.advance(105)
         assert [at for at, _, _ in renewer.changes] == tries
-        assert renewer.renewing.kept_count == (failures == 1)
+        assert renewer.renewer.kept_count == (failures == 1)
 
     play(story)
 
 
 def test_the_messages_of_a_client_that_leaves_come_again_after_a_second() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         for offset in range(3):
             renewer.keep(offset, (ANN, BOB)[offset % 2])
         renewer.members.remove(ANN)
-        renewer.renewing.release_gone()
+        renewer.renewer.release_gone()
         await renewer.settle()
         assert renewer.changes == [(0, [0, 2], 1)]
         renewer.members.remove(BOB)
@@ -182,18 +182,18 @@ def test_the_messages_of_a_client_that_leaves_come_again_after_a_second() -> Non
         assert len(renewer.changes) == 1
         await renewer.advance(1)  # nobody has told of it; the next check finds out
         assert renewer.changes[1:] == [(5, [1], 1)]
-        assert renewer.renewing.kept_count == 0
+        assert renewer.renewer.kept_count == 0
 
     play(story)
 
 
 def test_a_client_that_leaves_during_a_renewal_is_seen_after_it() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep()
         renewer.gate.clear()
         await renewer.advance(50)
         renewer.members.clear()
-        renewer.renewing.release_gone()
+        renewer.renewer.release_gone()
         renewer.gate.set()
         await renewer.settle()
         assert renewer.changes == [(50, [0], 60), (50, [0], 1)]
@@ -202,22 +202,22 @@ def test_a_client_that_leaves_during_a_renewal_is_seen_after_it() -> None:
 
 
 def test_messages_that_cannot_be_released_come_again_after_their_time() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep()
         renewer.members.clear()
         renewer.failures = 1
-        renewer.renewing.release_gone()
+        renewer.renewer.release_gone()
         await renewer.advance(100)
-        assert (len(renewer.changes), renewer.renewing.kept_count) == (1, 0)
+        assert (len(renewer.changes), renewer.renewer.kept_count) == (1, 0)
 
     play(story)
 
 
 def test_a_broker_that_stops_releases_everything() -> None:
-    async def story(renewer: Renewer) -> None:
+    async def story(renewer: RenewerHarness) -> None:
         renewer.keep(0)
         renewer.keep(1, BOB)
-        await renewer.renewing.stop()
+        await renewer.renewer.stop()
         assert renewer.changes == [(0, [0, 1], 1)]
         renewer.keep(2)
         await renewer.advance(100)
@@ -227,14 +227,14 @@ def test_a_broker_that_stops_releases_everything() -> None:
 
 
 def test_nothing_is_checked_while_nothing_is_kept() -> None:
-    async def story(renewer: Renewer) -> None:
-        renewer.renewing.release_gone()
+    async def story(renewer: RenewerHarness) -> None:
+        renewer.renewer.release_gone()
         assert renewer.clock.next_due_ms() is None
         first = renewer.keep()
         assert renewer.clock.next_due_ms() == 5 * SECOND
-        await renewer.renewing.take(ANN, "id-0", first)
+        await renewer.renewer.take(ANN, "id-0", first)
         await renewer.advance(5)
         assert renewer.clock.next_due_ms() is None
-        assert not renewer.renewing.is_busy
+        assert not renewer.renewer.is_busy
 
     play(story)

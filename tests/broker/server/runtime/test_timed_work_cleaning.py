@@ -22,7 +22,7 @@ from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
-from rmqpull_broker.server.runtime.timed_work import Cleaning
+from rmqpull_broker.server.runtime.timed_work import Cleaner
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.testing import RunningBroker, running_broker
@@ -232,11 +232,11 @@ def test_a_stopping_broker_does_not_wait_for_a_whole_pass(monkeypatch: pytest.Mo
         await full.fill()
         full.disk.free, before = 1 << 30, full.logs()
         clock = ManualClock(1_000 + 100 * HOUR_MS)
-        cleaning = Cleaning(full.group_commit, clock)
-        cleaning.start()
+        cleaner = Cleaner(full.group_commit, clock)
+        cleaner.start()
         clock.advance(10_000)
         await until(lambda: full.state.bounds(TIMER).max_offset > 9, "begun")
-        await cleaning.stop()
+        await cleaner.stop()
         assert full.state.bounds(TIMER).max_offset < 18
         assert (len(full.state.delayed), set(before) <= set(full.logs())) == (9, True)
         await full.group_commit.close()
@@ -261,8 +261,8 @@ def test_a_pass_runs_every_ten_seconds_and_skips_those_that_a_longer_one_missed(
                 clock.call_at(clock.passing_ms() + lasts_ms, ended.set)
                 await asyncio.wait_for(ended.wait(), WAIT_S)
 
-        cleaning = Cleaning(cast(GroupCommit, SlowCommit()), clock)
-        cleaning.start()
+        cleaner = Cleaner(cast(GroupCommit, SlowCommit()), clock)
+        cleaner.start()
         while clock.passing_ms() < 45_000:
             clock.advance(1)
             for _ in range(3):

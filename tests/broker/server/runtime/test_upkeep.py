@@ -17,7 +17,7 @@ from rmqpull_broker.core.state.facts import Fact, QueuesTrimmed, ResetsAnswered,
 from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
-from rmqpull_broker.server.runtime.timed_work import CLEANING_INTERVAL_MS, Cleaning
+from rmqpull_broker.server.runtime.timed_work import CLEANING_INTERVAL_MS, Cleaner
 from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -315,13 +315,13 @@ def test_when_nothing_is_old_nothing_is_written() -> None:
 def test_retention_runs_every_ten_seconds() -> None:
     async def story(harness: Harness) -> None:
         clock = ManualClock(1_000)
-        cleaning = Cleaning(harness.group_commit, clock)
-        cleaning.start()
+        cleaner = Cleaner(harness.group_commit, clock)
+        cleaner.start()
         for number in range(1, 4):
             clock.advance(CLEANING_INTERVAL_MS)
             await until(lambda number=number: len(harness.storage.limits) == number)  # type: ignore[misc]
             await run_pending_tasks()
-        await cleaning.stop()
+        await cleaner.stop()
         clock.advance(CLEANING_INTERVAL_MS)
         await run_pending_tasks()
         assert [now_ms for _, now_ms in harness.storage.limits] == [11_000, 21_000, 31_000]
@@ -332,13 +332,13 @@ def test_retention_runs_every_ten_seconds() -> None:
 def test_a_full_disk_does_not_end_the_passes_of_retention(caplog: pytest.LogCaptureFixture) -> None:
     async def story(harness: Harness) -> None:
         clock = ManualClock()
-        cleaning = Cleaning(harness.group_commit, clock)
-        cleaning.start()
+        cleaner = Cleaner(harness.group_commit, clock)
+        cleaner.start()
         harness.storage.min_offsets, harness.storage.is_full = [], True
         clock.advance(CLEANING_INTERVAL_MS)
         await until(lambda: "cannot delete old messages" in caplog.text)
         clock.advance(CLEANING_INTERVAL_MS)
         await until(lambda: len(harness.storage.limits) == 2)
-        await cleaning.stop()
+        await cleaner.stop()
 
     run_story(story)

@@ -16,7 +16,7 @@ import pytest
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
-from rmqpull_client.flow import MIB, Flow, InFlight
+from rmqpull_client.flow import MIB, Flow, PulledAhead
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import QueueRows
@@ -183,13 +183,13 @@ def test_every_call_waits_for_a_broker_that_restarts(
 def test_large_bodies_are_pulled_ahead_up_to_the_limit(
     serve: ServeBroker, size_mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most, finish_pull = [0], InFlight.finish_pull
+    most, finish_pull = [0], PulledAhead.finish_pull
 
-    def finish_and_measure(counted: InFlight, lane: int, messages: int, byte_count: int) -> None:
+    def finish_and_measure(counted: PulledAhead, lane: int, messages: int, byte_count: int) -> None:
         finish_pull(counted, lane, messages, byte_count)
         most[0] = max(most[0], counted.byte_count)
 
-    monkeypatch.setattr(InFlight, "finish_pull", finish_and_measure)
+    monkeypatch.setattr(PulledAhead, "finish_pull", finish_and_measure)
     served = serve(3, flow=Flow(pull_threshold_size_for_topic=size_mib))
     served.broker.send("orders", *(bytes([number]) * BIG for number in range(18)))
     answers = served.client.read(GROUP, everything(served.client), ["body"])

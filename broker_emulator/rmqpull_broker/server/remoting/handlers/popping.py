@@ -87,11 +87,11 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
         poll_ms = max(0, born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms())
     try:
         with call.peer.ending_with_connection():
-            result = await broker.popping.pop(request, poll_ms, holder=find_holder(call.peer.remote_address))
+            result = await broker.pops.pop(request, poll_ms, holder=find_holder(call.peer.remote_address))
     except TooManyRequests:
         code, result = ResponseCode.POLLING_FULL, NOTHING
     if not call.peer.is_open:
-        broker.popping.release_all(header.consumer_group, result)
+        broker.pops.release_all(header.consumer_group, result)
     return _respond(service, call, header, result, code)
 
 
@@ -273,7 +273,7 @@ async def count_waiting(service: RemotingService, call: RemotingCall) -> Remotin
     if isinstance(topic, BrokerError):
         return _refuse(call, topic, PollingInfoResponseHeader(polling_num=0))
     place = (header.topic, call.site.broker_name, header.consumer_group, header.queue_id)
-    count = service.popping.count_waiting(*place)
+    count = service.pops.count_waiting(*place)
     return call.respond(PollingInfoResponseHeader(polling_num=count), remark=NO_REMARK)
 
 

@@ -11,7 +11,7 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.acks import change_invisible_time
 from rmqpull_broker.core.popping.checks import Asked, check_receipt
 from rmqpull_broker.core.popping.ordered_acks import acknowledge_any, is_behind
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt, TopicKind
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt, TopicKind
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import RETRY_PREFIX
@@ -74,7 +74,7 @@ async def ack_messages(service: RemotingService, call: RemotingCall) -> Remoting
     return call.respond()
 
 
-def _list_delivered(state: BrokerState, ack: BatchAck, broker_name: str) -> list[Delivered]:
+def _list_delivered(state: BrokerState, ack: BatchAck, broker_name: str) -> list[DeliveredMessage]:
     topic = ack.topic if ack.retry == "0" else f"{RETRY_PREFIX}{ack.group}{_SEPARATORS[ack.retry]}{ack.topic}"
     if state.find_topic(topic) is None:
         return []
@@ -82,7 +82,7 @@ def _list_delivered(state: BrokerState, ack: BatchAck, broker_name: str) -> list
     first, last = state.bounds(queue)
     info = ExtraInfo(ack.start_offset, ack.pop_time_ms, ack.invisible_ms, ack.revive_queue_id, broker_name)
     kept = (offset for offset in ack.offsets if first <= offset <= last)
-    return [Delivered(ack.group, queue, _receipt_from(info, queue, offset)) for offset in kept]
+    return [DeliveredMessage(ack.group, queue, _receipt_from(info, queue, offset)) for offset in kept]
 
 
 async def change_message_invisible_time(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -119,10 +119,10 @@ def _place_of(call: RemotingCall, header: _Header) -> tuple[Asked, MessageQueue]
     return asked, MessageQueue(header.topic, call.site.broker_name, header.queue_id)
 
 
-def _delivered_from(header: _Header, queue: MessageQueue) -> Delivered:
+def _delivered_from(header: _Header, queue: MessageQueue) -> DeliveredMessage:
     """Reads the message of a request. Topic, queue and offset are those of the header. Raises WireError."""
     receipt = _receipt_from(parse_extra_info(header.extra_info), queue, header.offset)
-    return Delivered(header.consumer_group, queue, receipt)
+    return DeliveredMessage(header.consumer_group, queue, receipt)
 
 
 def _receipt_from(info: ExtraInfo, queue: MessageQueue, offset: int) -> Receipt:

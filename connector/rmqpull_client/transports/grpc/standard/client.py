@@ -34,7 +34,7 @@ from rmqpull_client.transports.grpc.reading_ahead import ReadAhead
 from rmqpull_client.transports.grpc.retry import Cancellation
 from rmqpull_client.transports.grpc.standard.lane import (
     PULL,
-    PullResponse,
+    PullOutcome,
     QueueLane,
     make_pull_request,
     parse_pull_response,
@@ -196,7 +196,7 @@ class StandardClient:
             ]:
                 yield rows
 
-    def _pull_one(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> PullResponse:
+    def _pull_one(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> PullOutcome:
         request = make_pull_request(group, queue, offset, 1, message_filter)
         return parse_pull_response(self.endpoints, self._channel.start_stream(PULL, request)())
 
@@ -264,7 +264,7 @@ class StandardClient:
         self._channel.close()
 
 
-def _log_reset(group: str, queue: MessageQueue, response: PullResponse) -> None:
+def _log_reset(group: str, queue: MessageQueue, response: PullOutcome) -> None:
     """Logs the reset that a response reports. The broker does not report it again."""
     if response.is_reset and response.next_offset is not None:
         log_reset(group, queue, response.next_offset)

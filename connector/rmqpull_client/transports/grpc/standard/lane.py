@@ -21,7 +21,7 @@ from rmqpull_proto.rpc import MESSAGING
 PULL = MESSAGING.methods["PullMessage"]
 
 
-class PullResponse(NamedTuple):
+class PullOutcome(NamedTuple):
     """The response to one pull.
 
     ``next_offset`` is None if the response ended early. ``pull_status`` is RocketMQ's name, such as ``OFFSET_RESET``,
@@ -64,14 +64,14 @@ def make_pull_request(
     return request
 
 
-def parse_pull_response(endpoints: str, parts: Sequence[rpc.PullMessageResponse]) -> PullResponse:
+def parse_pull_response(endpoints: str, parts: Sequence[rpc.PullMessageResponse]) -> PullOutcome:
     """Returns the response to a pull. Raises RequestRefused, also TopicNotFound and QueueNotFound."""
     status = next((part.status for part in parts if part.WhichOneof("content") == "status"), v2.Status())
     if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
         refuse_status(endpoints, PULL, status)
     messages = [part.message for part in parts if part.WhichOneof("content") == "message"]
     next_offset = next((part.next_offset for part in parts if part.WhichOneof("content") == "next_offset"), None)
-    return PullResponse(messages, next_offset, status.code, status.message)
+    return PullOutcome(messages, next_offset, status.code, status.message)
 
 
 class QueueLane:
@@ -118,7 +118,7 @@ class QueueLane:
         tags = self._filter.tags
         return system.queue_offset < self._until_offset and (not tags or system.tag in tags)
 
-    def _advance(self, response: PullResponse, losses: list[Loss]) -> None:
+    def _advance(self, response: PullOutcome, losses: list[Loss]) -> None:
         """Moves to the offset of the next pull, and adds what this one shows to be lost."""
         if response.next_offset is None:
             raise BrokerUnavailable(
@@ -132,7 +132,7 @@ class QueueLane:
             losses.append(self._find_loss(response, response.next_offset))
             self._offset = losses[-1].until_offset
 
-    def _find_loss(self, response: PullResponse, next_offset: int) -> Loss:
+    def _find_loss(self, response: PullOutcome, next_offset: int) -> Loss:
         """Returns what an incomplete pull shows to be lost. If it makes no progress, the rest of the range is lost."""
         text = (
             f"Messages of queue {self._queue} in [{self._offset}, {self._until_offset}) are lost: a pull at "
@@ -143,7 +143,7 @@ class QueueLane:
         found = sum(self._offset <= message.system_properties.queue_offset < resumed for message in response.messages)
         return Loss(self._queue, self._offset + found, resumed, text)
 
-    def _is_complete(self, response: PullResponse, next_offset: int) -> bool:
+    def _is_complete(self, response: PullOutcome, next_offset: int) -> bool:
         """Whether the pull met all messages before the next offset. All of them existed when the range was planned."""
         offsets = [message.system_properties.queue_offset for message in response.messages]
         if self._filter.keeps_everything:

@@ -18,7 +18,7 @@ from rmqpull_client.transports.remoting.messages.stored_messages import locate_r
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
-from rmqpull_client.transports.remoting.reading.pulls import PullResponse, Step, judge, make_pull
+from rmqpull_client.transports.remoting.reading.pulls import ReceivedPull, Step, judge, make_pull
 from rmqpull_client.witness import Witness
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -85,13 +85,13 @@ def _take_in(
         found[queue] = None
 
 
-def _parse(response: RemotingCommand) -> PullResponse:
+def _parse(response: RemotingCommand) -> ReceivedPull:
     def read(name: str) -> int:
         text = response.fields.get(name, "")
         return int(text) if text.isascii() and text.isdecimal() else -1
 
     next_offset, low, high = (read(name) for name in ("nextBeginOffset", "minOffset", "maxOffset"))
-    return PullResponse(response.opaque, response.code, next_offset, low, high, -1, 0, response.remark or "")
+    return ReceivedPull(response.opaque, response.code, next_offset, low, high, -1, 0, response.remark or "")
 
 
 def _decode(

@@ -24,7 +24,7 @@ from rmqpull_client.transports.remoting.network.connections import BrokerConnect
 from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
 from rmqpull_client.transports.remoting.reading.pulls import (
     PullFrames,
-    PullResponse,
+    ReceivedPull,
     Step,
     count_records,
     judge,
@@ -32,7 +32,7 @@ from rmqpull_client.transports.remoting.reading.pulls import (
 )
 from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE
-from rmqpull_client.transports.remoting.reading.segments import Piece, PullPlan, Segment
+from rmqpull_client.transports.remoting.reading.segments import PullPlan, Span, SpanPiece
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 
@@ -64,7 +64,7 @@ class _Link:
         self.place = Place("", *lane.key)
         self.connection: BrokerConnection | None = None
         self.until_s = 0.0  # when it must be open
-        self.pulls: dict[int, Segment] = {}  # by opaque, the oldest first
+        self.pulls: dict[int, Span] = {}  # by opaque, the oldest first
 
     @property
     def room(self) -> int | None:
@@ -85,7 +85,7 @@ class _Lane:
         self.window = 1
         self._largest_bytes = 0
         self.links = [_Link(self)]
-        self.unsent: deque[Segment] = deque()
+        self.unsent: deque[Span] = deque()
 
     def note_response(self, byte_count: int) -> None:
         """Learns how large responses are."""
@@ -136,12 +136,12 @@ class Reader:
 
     # --- the consumer -------------------------------------------------------------------------------------------------
 
-    def take(self) -> list[Piece]:
+    def take(self) -> list[SpanPiece]:
         """Returns the next pieces, about a batch; none at the end. The next pulls are then in flight."""
         if self._left_at_s is not None:
             self._busy_s += self._clock() - self._left_at_s
         plan = self._plan
-        pieces: list[Piece] = []
+        pieces: list[SpanPiece] = []
         rows = byte_count = 0
         until_s: float | None = None
         while not plan.is_done:
@@ -179,7 +179,7 @@ class Reader:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(self, segments: Iterable[Segment]) -> None:
+    def _send(self, segments: Iterable[Span]) -> None:
         """Sends pulls, all that go to one broker with one call, as far as a proxy has room for them."""
         for segment in segments:
             queue = segment.queue
@@ -197,7 +197,7 @@ class Reader:
             room = waiting if link.room is None else min(link.room, waiting)
             self._send_to(link, [lane.unsent.popleft() for _ in range(room)])
 
-    def _send_to(self, link: _Link, segments: list[Segment]) -> None:
+    def _send_to(self, link: _Link, segments: list[Span]) -> None:
         located = segments
         if link.connection is None:
             located = self._open(link, segments)
@@ -218,7 +218,7 @@ class Reader:
         connection.send(frames)
         self._flush(link, connection)
 
-    def _open(self, link: _Link, segments: list[Segment]) -> list[Segment]:
+    def _open(self, link: _Link, segments: list[Span]) -> list[Span]:
         """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away.
 
         Returns the pulls to send: those of topics without a route are taken care of.
@@ -245,7 +245,7 @@ class Reader:
             break
         return left
 
-    def _take_not_located(self, segments: Sequence[Segment], reason: NotLocatedYet) -> None:
+    def _take_not_located(self, segments: Sequence[Span], reason: NotLocatedYet) -> None:
         """Takes in that a route does not name a broker, for pulls of one topic."""
         is_gone = self._is_gone(segments[0].queue)
         for segment in segments:
@@ -317,7 +317,7 @@ class Reader:
                 row_count = count_records(buffer, body_start, end)
             plan.accept(segment, response.next_offset, row_count, end - body_start, (buffer, body_start, end))
 
-    def _judge(self, link: _Link, segment: Segment, response: PullResponse) -> None:
+    def _judge(self, link: _Link, segment: Span, response: ReceivedPull) -> None:
         """Takes in a response without messages."""
         queue, plan = segment.queue, self._plan
         until_offset = segment.queue_plan.until_offset
@@ -365,7 +365,7 @@ class Reader:
         link.pulls.clear()
         self._leave(link, lost, segments)
 
-    def _leave(self, link: _Link, lost: ConnectionLost, segments: list[Segment]) -> None:
+    def _leave(self, link: _Link, lost: ConnectionLost, segments: list[Span]) -> None:
         """Repeats pulls that a broker did not respond to. The next attempt goes to another one if there is one."""
         if lost.cause is not Cause.CLOSED:
             self._avoided[link.place.address] = self._now_s() + AVOID_S

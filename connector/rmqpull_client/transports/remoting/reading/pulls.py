@@ -84,7 +84,7 @@ class PullFrames:
         return start + b"%b" + rest
 
 
-class PullResponse(NamedTuple):
+class ReceivedPull(NamedTuple):
     """A response to a pull. Offsets are -1 if the broker does not tell them. ``remark`` is empty if messages follow."""
 
     opaque: int
@@ -111,7 +111,7 @@ _MARK = struct.Struct(">I")
 _HEADER_MAX = (1 << 24) - 1
 
 
-def parse_response(buffer: memoryview, start: int, end: int) -> PullResponse:
+def parse_response(buffer: memoryview, start: int, end: int) -> ReceivedPull:
     """Reads the header of the frame ``buffer[start:end]``, which has no length. Raises WireError."""
     (mark,) = _MARK.unpack_from(buffer, start)
     header_start = start + 4
@@ -119,20 +119,20 @@ def parse_response(buffer: memoryview, start: int, end: int) -> PullResponse:
     if mark <= _HEADER_MAX:
         if (found := _JSON_FOUND.match(buffer, header_start, body_start)) is not None:
             broker, next_offset, opaque = found.groups()
-            return PullResponse(int(opaque), 0, int(next_offset), -1, -1, int(broker), body_start)
+            return ReceivedPull(int(opaque), 0, int(next_offset), -1, -1, int(broker), body_start)
     elif (found := _BINARY_FOUND.match(buffer, header_start, body_start)) is not None:
         opaque, broker, next_offset = found.groups()
-        return PullResponse(int.from_bytes(opaque, "big"), 0, int(next_offset), -1, -1, int(broker), body_start)
+        return ReceivedPull(int.from_bytes(opaque, "big"), 0, int(next_offset), -1, -1, int(broker), body_start)
     return _parse_any(decode_command(buffer[start:end]), body_start)
 
 
-def _parse_any(command: RemotingCommand, body_start: int) -> PullResponse:
+def _parse_any(command: RemotingCommand, body_start: int) -> ReceivedPull:
     def read(name: str) -> int:
         text = command.fields.get(name, "")
         return int(text) if text.isascii() and text.isdecimal() else -1
 
     opaque = command.opaque if command.is_response else -1
-    return PullResponse(
+    return ReceivedPull(
         opaque,
         command.code,
         read("nextBeginOffset"),
@@ -182,7 +182,7 @@ _ROWS, _PASSED = Verdict(Step.ROWS), Verdict(Step.PASSED)
 _AGAIN, _ASK_MASTER = Verdict(Step.AGAIN), Verdict(Step.ASK_MASTER)
 
 
-def judge(response: PullResponse, offset: int, until_offset: int, is_filtered: bool, is_slave: bool) -> Verdict:
+def judge(response: ReceivedPull, offset: int, until_offset: int, is_filtered: bool, is_slave: bool) -> Verdict:
     """Returns what a response to a pull at ``offset`` shows.
 
     All messages before ``until_offset`` existed when the range was planned. Only a master decides that they are lost:
@@ -206,13 +206,13 @@ def judge(response: PullResponse, offset: int, until_offset: int, is_filtered: b
     return Verdict(Step.QUEUE_LOST) if is_missing else _judge_bounds(response, offset, until_offset)
 
 
-def _is_missing(response: PullResponse) -> bool:
+def _is_missing(response: ReceivedPull) -> bool:
     """Whether the topic or the queue does not exist. Before 5.3.2, code 1 tells an illegal queue (rules 3.1)."""
     is_illegal = response.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
     return response.code == ResponseCode.TOPIC_NOT_EXIST or (is_illegal and response.remark.startswith("queueId["))
 
 
-def _judge_bounds(response: PullResponse, offset: int, until_offset: int) -> Verdict:
+def _judge_bounds(response: ReceivedPull, offset: int, until_offset: int) -> Verdict:
     """Judges a master's response without messages by the bounds of the queue (rules 3.2.1)."""
     low, high = response.min_offset, response.max_offset
     if low < 0 or high < 0:

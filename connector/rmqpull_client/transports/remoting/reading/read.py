@@ -14,7 +14,7 @@ from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request
 from rmqpull_client.transports.remoting.reading.pulling import Reader
 from rmqpull_client.transports.remoting.reading.rows import decode_pieces
-from rmqpull_client.transports.remoting.reading.segments import Piece, PlanLimits, PullPlan
+from rmqpull_client.transports.remoting.reading.segments import PlanLimits, PullPlan, SpanPiece
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
@@ -51,7 +51,7 @@ class Read:
         finally:
             reader.close()
 
-    def _deliver(self, pieces: Sequence[Piece]) -> Iterator[list[QueueRows]]:
+    def _deliver(self, pieces: Sequence[SpanPiece]) -> Iterator[list[QueueRows]]:
         """Yields the rows of pieces. What follows a damaged record in its response is pulled again."""
         decoded = decode_pieces(pieces, self._columns, self._filter)
         for loss in decoded.losses:

@@ -13,7 +13,7 @@ from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
-from rmqpull_client.transports.remoting.reading.segments import Segment
+from rmqpull_client.transports.remoting.reading.segments import Span
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
@@ -45,8 +45,8 @@ class PullRepeats:
     def __init__(self, connection: Connection, now_s: Callable[[], float]) -> None:
         self._connection = connection
         self._now_s = now_s
-        self._troubles: dict[Segment, _Trouble] = {}
-        self._waiting: list[tuple[float, int, Segment]] = []
+        self._troubles: dict[Span, _Trouble] = {}
+        self._waiting: list[tuple[float, int, Span]] = []
         self._order = count()
 
     @property
@@ -54,12 +54,12 @@ class PullRepeats:
         """When the next pull is due."""
         return self._waiting[0][0] if self._waiting else None
 
-    def forget(self, segment: Segment) -> None:
+    def forget(self, segment: Span) -> None:
         """Notes that a pull made progress."""
         if self._troubles:
             self._troubles.pop(segment, None)
 
-    def add_lost(self, segment: Segment, place: Place, lost: ConnectionLost) -> None:
+    def add_lost(self, segment: Span, place: Place, lost: ConnectionLost) -> None:
         """Repeats a pull whose connection was lost."""
         is_first = segment not in self._troubles
         trouble = self._get(segment)
@@ -72,27 +72,27 @@ class PullRepeats:
         else:
             self._repeat(segment, trouble)
 
-    def add_response(self, segment: Segment, place: Place, response: RemotingCommand) -> None:
+    def add_response(self, segment: Span, place: Place, response: RemotingCommand) -> None:
         """Repeats a pull after a response that asks for it."""
         trouble = self._get(segment)
         trouble.may_wait(self._now_s())  # a broker that comes back is busy at first
         trouble.attempts.add_busy(place, response)
         self._repeat(segment, trouble)
 
-    def add_not_located(self, segment: Segment, error: RmqpullError) -> None:
+    def add_not_located(self, segment: Span, error: RmqpullError) -> None:
         """Repeats a pull that could not be sent, as no broker for it is known."""
         trouble = self._get(segment)
         trouble.attempts.add_not_located(error, is_planned=True)
         self._repeat(segment, trouble)
 
-    def take_due(self) -> list[Segment]:
+    def take_due(self) -> list[Span]:
         """Returns the pulls to send now."""
         due = []
         while self._waiting and self._waiting[0][0] <= self._now_s():
             due.append(heapq.heappop(self._waiting)[2])
         return due
 
-    def is_overdue(self, segment: Segment, place: Place) -> bool:
+    def is_overdue(self, segment: Span, place: Place) -> bool:
         """Whether a pull in flight was not responded to in time, and its broker counts as away.
 
         Raises the error of the pull if there is no time left.
@@ -108,7 +108,7 @@ class PullRepeats:
             raise trouble.attempts.make_error()
         return True
 
-    def _get(self, segment: Segment, since_s: float | None = None) -> _Trouble:
+    def _get(self, segment: Span, since_s: float | None = None) -> _Trouble:
         trouble = self._troubles.get(segment)
         if trouble is None:
             attempts = Attempts(self._connection, Target.of(segment.queue), PULL)
@@ -117,7 +117,7 @@ class PullRepeats:
             self._troubles[segment] = trouble
         return trouble
 
-    def _repeat(self, segment: Segment, trouble: _Trouble) -> None:
+    def _repeat(self, segment: Span, trouble: _Trouble) -> None:
         trouble.attempts.count_try()
         pause_s, now_s = next(trouble.pauses_s), self._now_s()
         next_s = now_s if pause_s is None else now_s + pause_s
@@ -127,5 +127,5 @@ class PullRepeats:
             WAITS.note(trouble.limit, now_s, trouble.attempts.servers)
         self._put(segment, now_s + pause_s)
 
-    def _put(self, segment: Segment, due_s: float) -> None:
+    def _put(self, segment: Span, due_s: float) -> None:
         heapq.heappush(self._waiting, (due_s, next(self._order), segment))

@@ -22,7 +22,7 @@ from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.messages.light_offsets import set_light_offsets
 from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
 from rmqpull_client.transports.remoting.messages.stored_messages import DamagedRecord, RecordTable, locate_records
-from rmqpull_client.transports.remoting.reading.segments import Piece
+from rmqpull_client.transports.remoting.reading.segments import SpanPiece
 
 QUEUE_GONE = "the queue does not exist"
 """The ``loss`` of pieces whose queue does not exist."""
@@ -34,7 +34,7 @@ class Damage:
 
     loss: Loss
     rest: QueueRange
-    later: list[Piece]
+    later: list[SpanPiece]
 
 
 @dataclass
@@ -47,10 +47,10 @@ class Decoded:
     damages: list[Damage] = field(default_factory=list)
 
 
-def decode_pieces(pieces: Sequence[Piece], columns: Sequence[str], message_filter: MessageFilter) -> Decoded:
+def decode_pieces(pieces: Sequence[SpanPiece], columns: Sequence[str], message_filter: MessageFilter) -> Decoded:
     """Decodes pieces. Those of a queue are in order."""
     decoded = Decoded()
-    by_queue: defaultdict[MessageQueue, list[Piece]] = defaultdict(list)
+    by_queue: defaultdict[MessageQueue, list[SpanPiece]] = defaultdict(list)
     for piece in pieces:
         by_queue[piece.queue].append(piece)
     for found in by_queue.values():
@@ -76,16 +76,16 @@ class _Bounds(NamedTuple):
     ends: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, bodies: Sequence[Piece]) -> _Bounds:
+    def of(cls, bodies: Sequence[SpanPiece]) -> _Bounds:
         """Returns the offsets of pieces."""
         starts = np.array([piece.from_offset for piece in bodies], np.int64)
         return cls(starts, np.array([piece.until_offset for piece in bodies], np.int64))
 
 
-def _merge_losses(pieces: Sequence[Piece]) -> list[Loss]:
+def _merge_losses(pieces: Sequence[SpanPiece]) -> list[Loss]:
     """Returns the losses of a queue, those that follow each other as one."""
     losses: list[Loss] = []
-    first: Piece | None = None
+    first: SpanPiece | None = None
     for piece in pieces:
         if first is None or losses[-1].until_offset != piece.from_offset:
             first = piece
@@ -101,7 +101,7 @@ def _merge_losses(pieces: Sequence[Piece]) -> list[Loss]:
     return losses
 
 
-def _locate(bodies: Sequence[Piece]) -> RecordTable:
+def _locate(bodies: Sequence[SpanPiece]) -> RecordTable:
     """Puts the bodies of responses together and finds their records."""
     parts = [buffer[start:end] for buffer, start, end in (piece.content for piece in bodies)]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
@@ -118,7 +118,7 @@ def _select_inside(table: RecordTable, bounds: _Bounds) -> RecordTable:
     return table if is_inside.all() else table.select(is_inside)
 
 
-def _find_gaps(table: RecordTable, bodies: Sequence[Piece], bounds: _Bounds) -> list[Loss]:
+def _find_gaps(table: RecordTable, bodies: Sequence[SpanPiece], bounds: _Bounds) -> list[Loss]:
     """Returns the offsets within the bounds that have no record."""
     body, offsets = table.body_indexes, table.queue_offsets
     counts = np.bincount(body, minlength=len(bodies))
@@ -145,7 +145,7 @@ def _make_gap(queue: MessageQueue, from_offset: int, until_offset: int) -> Loss:
     return Loss(queue, from_offset, until_offset, text)
 
 
-def _set_damages_aside(table: RecordTable, bodies: Sequence[Piece], bounds: _Bounds, decoded: Decoded) -> None:
+def _set_damages_aside(table: RecordTable, bodies: Sequence[SpanPiece], bounds: _Bounds, decoded: Decoded) -> None:
     """Ends each queue before its first damaged record: what follows must be pulled or decoded again."""
     done: set[MessageQueue] = set()
     for damaged in table.damaged:
@@ -165,7 +165,7 @@ def _set_damages_aside(table: RecordTable, bodies: Sequence[Piece], bounds: _Bou
         bounds.ends[index + 1 : index + 1 + len(later)] = bounds.starts[index + 1 : index + 1 + len(later)]
 
 
-def _find_damaged_offset(table: RecordTable, piece: Piece, damaged: DamagedRecord) -> int:
+def _find_damaged_offset(table: RecordTable, piece: SpanPiece, damaged: DamagedRecord) -> int:
     """Returns the queue offset of a damaged record: what it names, if that can be, or the one after the last record."""
     before = table.queue_offsets[table.body_indexes == damaged.body_index]
     following = max(int(before[-1]) + 1 if len(before) else 0, piece.from_offset)
@@ -173,7 +173,7 @@ def _find_damaged_offset(table: RecordTable, piece: Piece, damaged: DamagedRecor
     return named if named is not None and following <= named < piece.until_offset else following
 
 
-def _decode(table: RecordTable, bodies: Sequence[Piece], columns: Sequence[str]) -> list[QueueRows]:
+def _decode(table: RecordTable, bodies: Sequence[SpanPiece], columns: Sequence[str]) -> list[QueueRows]:
     """Returns the rows of each queue."""
     if not len(table):
         return []

@@ -54,7 +54,7 @@ class PlanLimits:
         )
 
 
-class Piece:
+class SpanPiece:
     """What one pull showed of a queue: the offsets ``[from_offset, until_offset)``, as rows or as lost.
 
     ``content`` is whatever the caller has received. It may have rows outside the offsets, which other pieces have too.
@@ -87,7 +87,7 @@ class Piece:
         return self.queue_plan.queue
 
 
-class Segment:
+class Span:
     """A part of a range. Its next pull starts at ``offset`` and asks for ``asked`` messages."""
 
     __slots__ = ("asked", "estimate", "is_head", "offset", "pieces", "queue_plan", "sent_s", "until_offset")
@@ -100,7 +100,7 @@ class Segment:
         self.estimate = 0
         self.sent_s = 0.0  # for the caller: when the pull was sent
         self.is_head = False
-        self.pieces: list[Piece] = []
+        self.pieces: list[SpanPiece] = []
 
     @property
     def queue(self) -> MessageQueue:
@@ -128,7 +128,7 @@ class QueuePlan:
     def __init__(self, entry: QueueRange, segment_size: int) -> None:
         self.queue, self.cut_offset, self.until_offset = entry
         self.segment_size = segment_size
-        self.segments: deque[Segment] = deque()
+        self.segments: deque[Span] = deque()
         self.is_learnt = False
         self.full_responses = 0
         self.bytes_per_message = 0.0
@@ -140,9 +140,9 @@ class QueuePlan:
         """Whether all pieces of the queue have been received."""
         return not self.segments and self.cut_offset >= self.until_offset
 
-    def cut(self, until_offset: int) -> Segment:
+    def cut(self, until_offset: int) -> Span:
         """Cuts the next segment off the range."""
-        segment = Segment(self, self.cut_offset, until_offset)
+        segment = Span(self, self.cut_offset, until_offset)
         segment.is_head = not self.segments
         self.cut_offset = until_offset
         self.segments.append(segment)
@@ -165,8 +165,8 @@ class PullPlan:
             QueuePlan(entry, limits.batch_size) for entry in ranges if entry.from_offset < entry.until_offset
         )
         self._unfinished = len(self._open)
-        self._short: list[Segment] = []  # their next pull has not started
-        self._ready: deque[Piece] = deque()
+        self._short: list[Span] = []  # their next pull has not started
+        self._ready: deque[SpanPiece] = deque()
         self._byte_count = 0
         self.pulls_in_flight = 0
 
@@ -196,9 +196,9 @@ class PullPlan:
 
     # --- pulls --------------------------------------------------------------------------------------------------------
 
-    def start_pulls(self) -> list[Segment]:
+    def start_pulls(self) -> list[Span]:
         """Returns the segments whose next pull goes now. They count as in flight."""
-        started: list[Segment] = []
+        started: list[Span] = []
         if self._short:
             self._go_on(started)
         while not self._short:
@@ -211,9 +211,9 @@ class PullPlan:
         self._open.rotate(-1)  # another queue is the first one when the limits let only a few pulls go
         return started
 
-    def _go_on(self, started: list[Segment]) -> None:
+    def _go_on(self, started: list[Span]) -> None:
         """Starts the next pulls of segments that stopped short. They go before new segments."""
-        waiting: list[Segment] = []
+        waiting: list[Span] = []
         for segment in self._short:
             if self._fits(segment.queue_plan, segment.until_offset - segment.offset):
                 self._start(segment, started)
@@ -226,7 +226,7 @@ class PullPlan:
             self._start(head, started)
         self._short = waiting
 
-    def _start(self, segment: Segment, started: list[Segment]) -> None:
+    def _start(self, segment: Span, started: list[Span]) -> None:
         plan = segment.queue_plan
         segment.asked = min(segment.until_offset - segment.offset, self._limits.batch_size)
         segment.estimate = plan.estimate_bytes(segment.asked)
@@ -236,7 +236,7 @@ class PullPlan:
         self.pulls_in_flight += 1
         started.append(segment)
 
-    def _cut_next(self, plan: QueuePlan) -> Segment | None:
+    def _cut_next(self, plan: QueuePlan) -> Span | None:
         """Cuts the next segment of a queue if a pull of it is within the limits."""
         limits = self._limits
         if (
@@ -258,7 +258,7 @@ class PullPlan:
 
     # --- responses ----------------------------------------------------------------------------------------------------
 
-    def accept(self, segment: Segment, next_offset: int, row_count: int, byte_count: int, content: Any) -> None:
+    def accept(self, segment: Span, next_offset: int, row_count: int, byte_count: int, content: Any) -> None:
         """Takes in a response with rows, or one in which the filter dropped all messages up to ``next_offset``.
 
         ``next_offset`` is beyond the offset of the pull.
@@ -268,19 +268,19 @@ class PullPlan:
         if next_offset > segment.until_offset == plan.cut_offset:  # a filter passed over messages that nobody asked for
             segment.until_offset = plan.cut_offset = min(next_offset, plan.until_offset)
         until_offset = min(next_offset, segment.until_offset)
-        self._finish_pull(segment, Piece(plan, segment.offset, until_offset, row_count, byte_count, content))
+        self._finish_pull(segment, SpanPiece(plan, segment.offset, until_offset, row_count, byte_count, content))
 
-    def lose(self, segment: Segment, until_offset: int, loss: str) -> None:
+    def lose(self, segment: Span, until_offset: int, loss: str) -> None:
         """Takes in that the messages before ``until_offset`` are lost, also those of segments that are not cut yet.
 
         ``until_offset`` is beyond the offset of the pull.
         """
         plan = segment.queue_plan
         self._finish_pull(
-            segment, Piece(plan, segment.offset, min(until_offset, segment.until_offset), loss=loss), until_offset
+            segment, SpanPiece(plan, segment.offset, min(until_offset, segment.until_offset), loss=loss), until_offset
         )
 
-    def _finish_pull(self, segment: Segment, piece: Piece, lost_until: int = 0) -> None:
+    def _finish_pull(self, segment: Span, piece: SpanPiece, lost_until: int = 0) -> None:
         plan = segment.queue_plan
         self.pulls_in_flight -= 1
         plan.message_count += piece.row_count - segment.asked
@@ -295,12 +295,12 @@ class PullPlan:
             self._short.append(segment)
         if lost_until > plan.cut_offset:
             rest = plan.cut(min(lost_until, plan.until_offset))
-            rest.pieces.append(Piece(plan, rest.offset, rest.until_offset, loss=piece.loss))
+            rest.pieces.append(SpanPiece(plan, rest.offset, rest.until_offset, loss=piece.loss))
             rest.offset = rest.until_offset
         if segment.is_head and segment.offset >= segment.until_offset:
             self._release(plan)
 
-    def _learn(self, segment: Segment, next_offset: int, row_count: int, byte_count: int) -> None:
+    def _learn(self, segment: Span, next_offset: int, row_count: int, byte_count: int) -> None:
         """Adapts the length of segments, and the expected size of responses, to a response."""
         plan = segment.queue_plan
         passed = next_offset - segment.offset
@@ -336,19 +336,19 @@ class PullPlan:
             self._open.remove(plan)
             self._unfinished -= 1
 
-    def _make_ready(self, piece: Piece) -> None:
+    def _make_ready(self, piece: SpanPiece) -> None:
         if piece.content is None and not piece.loss:
             return  # the filter dropped all
         self._ready.append(piece)
 
     # --- the consumer -------------------------------------------------------------------------------------------------
 
-    def take(self, rows_max: int, bytes_max: int, is_first: bool = True) -> list[Piece]:
+    def take(self, rows_max: int, bytes_max: int, is_first: bool = True) -> list[SpanPiece]:
         """Returns the next pieces, in the order of each queue. They no longer count.
 
         They are within the limits; but with ``is_first`` there is at least one piece if one is ready.
         """
-        taken: list[Piece] = []
+        taken: list[SpanPiece] = []
         rows = byte_count = 0
         while self._ready:
             piece = self._ready[0]

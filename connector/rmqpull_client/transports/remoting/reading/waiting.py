@@ -18,7 +18,7 @@ from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, ConnectionLost, wait_for
 from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
-from rmqpull_client.transports.remoting.reading.pulls import PullResponse, make_pull, parse_response
+from rmqpull_client.transports.remoting.reading.pulls import ReceivedPull, make_pull, parse_response
 from rmqpull_client.transports.remoting.reading.repeats import PULL
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError
@@ -43,14 +43,14 @@ class ParkedPulls:
         self._servers = servers
         self._flow = flow
         self._clock = clock
-        self._kept: dict[tuple[str, MessageFilter], _Parking] = {}
+        self._kept: dict[tuple[str, MessageFilter], _Parked] = {}
 
     def wait(
         self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int, message_filter: MessageFilter
     ) -> bool:
         """See :meth:`rmqpull_client.transports.port.BrokerClient.wait_for_messages`."""
         key = (group, message_filter)
-        parking = self._kept.pop(key, None) or _Parking(self._servers, self._flow, group, message_filter, self._clock)
+        parking = self._kept.pop(key, None) or _Parked(self._servers, self._flow, group, message_filter, self._clock)
         try:
             has_news = parking.wait(_choose_parked(offsets), timeout_ms)
         except BaseException:
@@ -64,7 +64,7 @@ class ParkedPulls:
         while self._kept:
             self._kept.popitem()[1].close()
 
-    def _keep(self, key: tuple[str, MessageFilter], parking: _Parking) -> None:
+    def _keep(self, key: tuple[str, MessageFilter], parking: _Parked) -> None:
         if key in self._kept or len(self._kept) >= KEPT_MAX:
             parking.close()
         else:
@@ -100,7 +100,7 @@ class _Link:
         self.until_s = 0.0  # until when the broker must have answered something
 
 
-class _Parking:
+class _Parked:
     """The parked pulls of one group with one filter."""
 
     def __init__(
@@ -235,7 +235,7 @@ class _Parking:
             return True
         return has_news
 
-    def _judge(self, link: _Link, pull: _Pull, response: PullResponse) -> bool:
+    def _judge(self, link: _Link, pull: _Pull, response: ReceivedPull) -> bool:
         """Whether a response tells that the bounds may have changed. If not, the pull is parked again."""
         code = response.code
         if code == ResponseCode.PULL_NOT_FOUND:  # its time was up, or the broker does not park pulls

@@ -16,7 +16,7 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import TopicParts
 from rmqpull_client.transports.remoting.messages.batch_messages import MESSAGE_BYTES, EncodedMessages, encode_batch
 from rmqpull_client.transports.remoting.sending import outgoing
-from rmqpull_client.transports.remoting.sending.outbox import Call, SendRequest
+from rmqpull_client.transports.remoting.sending.outbox import SendCall, SendRequest
 from rmqpull_client.transports.remoting.sending.queue_choice import ANY_QUEUE, Numbers, choose_queues
 from rmqpull_client.transports.remoting.sending.row_checks import (
     PROPERTIES_BYTES_MAX,
@@ -103,7 +103,7 @@ class Messages(NamedTuple):
 
 
 def make_requests(
-    call: Call,
+    call: SendCall,
     parts: TopicParts,
     rows: pa.RecordBatch,
     by_keys: bool,
@@ -221,7 +221,7 @@ def _measure(values: pa.Array) -> Numbers:
 
 
 def _cut(
-    call: Call, parts: TopicParts, planned: Sequence[_TopicPlan], kinds: RowKinds
+    call: SendCall, parts: TopicParts, planned: Sequence[_TopicPlan], kinds: RowKinds
 ) -> tuple[Numbers, list[tuple[int, RequestRows]]]:
     """Cuts the legal rows into requests, topic by topic.
 

@@ -78,7 +78,7 @@ class Content(Protocol):
         """Returns the first and the second half."""
 
 
-class Call:
+class SendCall:
     """The rows of one call: done when no request is left, or one has failed."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Call:
 class SendRequest:
     """One request: rows of one topic for one queue."""
 
-    call: Call
+    call: SendCall
     topic: str
     queues: Sequence[MessageQueue]
     """The writable queues of the topic. A request that is not ordered may go to any of them."""

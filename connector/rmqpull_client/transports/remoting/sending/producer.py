@@ -23,12 +23,12 @@ from rmqpull_client.transports.away import WAITS, TimeLimit
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_BY_BROKERS
 from rmqpull_client.transports.remoting.network import exchange
-from rmqpull_client.transports.remoting.network.calls import Call as SentCall
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
-from rmqpull_client.transports.remoting.sending.outbox import Call, Outbox, Outcome, SendLimits, SendRequest
+from rmqpull_client.transports.remoting.sending.outbox import Outbox, Outcome, SendCall, SendLimits, SendRequest
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
@@ -73,7 +73,7 @@ class RemotingProducer:
         self._ids = MessageIds(_find_own_host(connection.name_servers), os.getpid())
         self._facts: dict[str, _TopicFacts] = {}
         self._exchange: exchange.Exchange | None = None
-        self._in_flight: dict[SentCall, SendRequest] = {}
+        self._in_flight: dict[Call, SendRequest] = {}
         self._driven_s = clock()
 
     @property
@@ -182,13 +182,13 @@ class RemotingProducer:
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
         """Sends a batch in columns. The returned function waits until all rows are stored. See the port."""
-        call = Call()
+        call = SendCall()
         for request in make_requests(call, parts, rows, by_keys, self, self._ids, self._now_ms()):
             self._outbox.add(request)
         self._advance(0.0)
         return lambda: self._finish(call)
 
-    def _finish(self, call: Call) -> None:
+    def _finish(self, call: SendCall) -> None:
         while not call.is_done:
             self._advance(None)
         if self._exchange is not None and not self._in_flight:
@@ -240,7 +240,7 @@ class RemotingProducer:
         )
         self._in_flight[sent] = request
 
-    def _settle(self, sent: SentCall, request: SendRequest) -> None:
+    def _settle(self, sent: Call, request: SendRequest) -> None:
         outcome, error = judge(sent)
         if outcome is Outcome.MOVED:
             self._channel.cluster.suspect(wrap_name(self._channel.connection.namespace, request.topic))

@@ -17,7 +17,7 @@ from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import SCAN_ENTRIES
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.remoting.connection import RemotingConnection
-from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS, Popping
+from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS, Pops
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.parking_watch import watch_parking
 from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies, read_messages
@@ -84,7 +84,7 @@ def test_what_a_closed_connection_got_comes_again_after_a_second(
     broker: RunningBroker, member: PopMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member.send("one")
-    pop = Popping.pop
+    pop = Pops.pop
 
     async def pop_and_leave(*arguments: Any, **options: Any) -> PopResult:
         result = await pop(*arguments, **options)
@@ -92,7 +92,7 @@ def test_what_a_closed_connection_got_comes_again_after_a_second(
         return result
 
     with PopMember(broker) as leaving, monkeypatch.context() as closed:
-        closed.setattr(Popping, "pop", pop_and_leave)
+        closed.setattr(Pops, "pop", pop_and_leave)
         leaving.start_pop()
         again_ms = broker.clock.now_ms() + RELEASED_AFTER_MS
         wait_until(lambda: broker.look(lambda state: state.popped.next_due_ms()) == again_ms, "the release")

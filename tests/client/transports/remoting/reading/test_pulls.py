@@ -12,7 +12,7 @@ from rmqpull_client.model import EVERYTHING, SQL92, MessageFilter, MessageQueue
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.reading.pulls import (
     PullFrames,
-    PullResponse,
+    ReceivedPull,
     Step,
     count_records,
     judge,
@@ -107,8 +107,8 @@ def test_records_are_counted_by_their_sizes() -> None:
     assert count_records(memoryview(bytes(100)), 0, 100) <= 100
 
 
-def answer(code: int, remark: str = "", next_offset: int = -1, low: int = -1, high: int = -1) -> PullResponse:
-    return PullResponse(1, code, next_offset, low, high, 0, 0, remark)
+def answer(code: int, remark: str = "", next_offset: int = -1, low: int = -1, high: int = -1) -> ReceivedPull:
+    return ReceivedPull(1, code, next_offset, low, high, 0, 0, remark)
 
 
 MOVED, EMPTY, RETRY = ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY
@@ -140,13 +140,13 @@ JUDGED = [
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 @pytest.mark.parametrize(("response", "step", "until"), JUDGED)
-def test_a_master_decides(response: PullResponse, step: Step, until: int, is_filtered: bool) -> None:
+def test_a_master_decides(response: ReceivedPull, step: Step, until: int, is_filtered: bool) -> None:
     verdict = judge(response, 10, 50, is_filtered, is_slave=False)
     assert (verdict.step, verdict.until_offset) == (step, until)
 
 
 @pytest.mark.parametrize(("response", "step", "until"), JUDGED)
-def test_a_slave_never_decides_that_messages_are_lost(response: PullResponse, step: Step, until: int) -> None:
+def test_a_slave_never_decides_that_messages_are_lost(response: ReceivedPull, step: Step, until: int) -> None:
     verdict = judge(response, 10, 50, is_filtered=False, is_slave=True)
     is_undecided = step in (Step.LOST, Step.QUEUE_LOST)
     assert verdict.step in ((Step.ASK_MASTER,) if is_undecided else (step, Step.ASK_MASTER))

@@ -12,7 +12,7 @@ from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.network.cluster import Place
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
 from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
-from rmqpull_client.transports.remoting.reading.segments import QueuePlan, Segment
+from rmqpull_client.transports.remoting.reading.segments import QueuePlan, Span
 from rmqpull_proto.remoting.codes import ResponseCode
 
 REFUSED = ConnectionLost(Cause.NOT_CONNECTED, "Connection refused")
@@ -34,7 +34,7 @@ class Run:
         )
         self.repeats = PullRepeats(self.connection, lambda: self.now_s)
         plan = QueuePlan(QueueRange(MessageQueue("orders", "broker-a", 0), 0, 100), 100)
-        self.pull = Segment(plan, 0, 100)
+        self.pull = Span(plan, 0, 100)
 
     def repeat_until_error(self, fail: Callable[[], None]) -> float:
         """Fails the pull each time it is due. Returns after how many seconds time was up."""

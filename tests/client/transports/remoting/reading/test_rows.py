@@ -11,7 +11,7 @@ import pytest
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE, Decoded, decode_pieces
-from rmqpull_client.transports.remoting.reading.segments import Piece, QueuePlan
+from rmqpull_client.transports.remoting.reading.segments import QueuePlan, SpanPiece
 from rmqpull_proto.columns import BODY_ENCODINGS
 from tests.harness.recorded_messages import CLIENTS, read_recorded
 from tests.harness.stored_records import StoredRecord
@@ -20,18 +20,18 @@ PLANS = [QueuePlan(QueueRange(MessageQueue("orders", "broker-a", number), 0, 1_0
 A, B, C = (plan.queue for plan in PLANS)
 
 
-def pulled(number: int, first: int, until: int, offsets: Iterable[int], **fields: Any) -> Piece:
+def pulled(number: int, first: int, until: int, offsets: Iterable[int], **fields: Any) -> SpanPiece:
     """What a pull brought: records of a queue, within a buffer that has more."""
     body = b"".join(StoredRecord(b"%d" % at, queue_offset=at, queue_id=number, **fields).encode() for at in offsets)
     buffer = memoryview(b"header" + body + b"next")
-    return Piece(PLANS[number], first, until, until - first, len(body), (buffer, 6, 6 + len(body)))
+    return SpanPiece(PLANS[number], first, until, until - first, len(body), (buffer, 6, 6 + len(body)))
 
 
-def lost(number: int, first: int, until: int, why: str = "deleted") -> Piece:
-    return Piece(PLANS[number], first, until, loss=why)
+def lost(number: int, first: int, until: int, why: str = "deleted") -> SpanPiece:
+    return SpanPiece(PLANS[number], first, until, loss=why)
 
 
-def decode(*pieces: Piece, message_filter: MessageFilter = EVERYTHING) -> Decoded:
+def decode(*pieces: SpanPiece, message_filter: MessageFilter = EVERYTHING) -> Decoded:
     return decode_pieces(pieces, ["queueOffset", "body"], message_filter)
 
 
@@ -47,7 +47,7 @@ def test_the_bytes_of_clients_in_other_languages_become_their_rows(client: str) 
     for recorded in read_recorded(client):
         names = list(recorded.rows[0])
         end = len(recorded.rows)
-        piece = Piece(PLANS[0], 0, end, end, len(recorded.body), (memoryview(recorded.body), 0, len(recorded.body)))
+        piece = SpanPiece(PLANS[0], 0, end, end, len(recorded.body), (memoryview(recorded.body), 0, len(recorded.body)))
         (entry,) = decode_pieces([piece], [*names, "bodyEncoding"], EVERYTHING).rows
         found = [row for batch in entry.batches for row in batch.to_pylist()]
         for row in found:
@@ -115,7 +115,7 @@ def test_a_queue_ends_before_a_damaged_record() -> None:
 
 
 def test_bytes_that_are_no_record_are_damaged() -> None:
-    piece = Piece(PLANS[0], 0, 4, 4, 300, (memoryview(b"\x00" * 300), 0, 300))
+    piece = SpanPiece(PLANS[0], 0, 4, 4, 300, (memoryview(b"\x00" * 300), 0, 300))
     [damage] = decode(piece).damages
     assert (damage.loss[:3], damage.rest) == ((A, 0, 1), QueueRange(A, 1, 4))
 

@@ -15,10 +15,10 @@ from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.reading.segments import (
     RESPONSE_BYTES,
     SEGMENTS_MAX,
-    Piece,
     PlanLimits,
     PullPlan,
-    Segment,
+    Span,
+    SpanPiece,
 )
 
 SCAN = 800
@@ -33,17 +33,17 @@ def ranges(*sizes: int) -> list[QueueRange]:
     return [QueueRange(queue(number), 0, size) for number, size in enumerate(sizes)]
 
 
-def bounds(segments: Sequence[Segment]) -> list[tuple[int, int]]:
+def bounds(segments: Sequence[Span]) -> list[tuple[int, int]]:
     return [(segment.offset, segment.until_offset) for segment in segments]
 
 
-def respond(plan: PullPlan, segment: Segment, count: int | None = None, byte_count: int = 100) -> None:
+def respond(plan: PullPlan, segment: Span, count: int | None = None, byte_count: int = 100) -> None:
     """Respond with the messages that were asked for, or with fewer."""
     count = segment.asked if count is None else count
     plan.accept(segment, segment.offset + count, count, byte_count * count, "rows")
 
 
-def offsets(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+def offsets(pieces: Sequence[SpanPiece]) -> list[tuple[int, int]]:
     return [(piece.from_offset, piece.until_offset) for piece in pieces]
 
 
@@ -221,7 +221,7 @@ class SimulatedBroker:
         """Whether the filter keeps the message."""
         return not self.is_filtered or random.Random(offset).random() < self.density
 
-    def pull(self, plan: PullPlan, segment: Segment) -> None:
+    def pull(self, plan: PullPlan, segment: Span) -> None:
         offset = segment.offset
         if self.chance.random() < 0.05:
             self.min_offset = min(self.max_offset, self.min_offset + self.chance.randint(0, 200))
@@ -232,7 +232,7 @@ class SimulatedBroker:
         else:
             self._find(plan, segment)
 
-    def _find(self, plan: PullPlan, segment: Segment) -> None:
+    def _find(self, plan: PullPlan, segment: Span) -> None:
         at, found = segment.offset, list[int]()
         most = min(segment.asked, self.chance.randint(1, self.given_max))
         while at < min(self.max_offset, segment.offset + SCAN) and len(found) < most:
@@ -242,8 +242,8 @@ class SimulatedBroker:
         plan.accept(segment, at, len(found), 100 * len(found), found or None)
 
 
-def run_to_end(plan: PullPlan, brokers: Sequence[SimulatedBroker], chance: random.Random) -> Iterator[Piece]:
-    in_flight: list[Segment] = []
+def run_to_end(plan: PullPlan, brokers: Sequence[SimulatedBroker], chance: random.Random) -> Iterator[SpanPiece]:
+    in_flight: list[Span] = []
     while not plan.is_done:
         started = plan.start_pulls()
         assert not {id(segment) for segment in started} & {id(segment) for segment in in_flight}

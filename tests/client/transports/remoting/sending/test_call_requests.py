@@ -11,7 +11,7 @@ import pytest
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
-from rmqpull_client.transports.remoting.sending.outbox import Call, SendRequest
+from rmqpull_client.transports.remoting.sending.outbox import SendCall, SendRequest
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
 from rmqpull_proto.columns import PUBLISH_SCHEMA
 from rmqpull_proto.remoting.properties import decode_properties
@@ -45,7 +45,7 @@ def make(
     given = [{"body": b"x"} | row for row in rows]
     names = dict.fromkeys(name for row in given for name in row)
     columns = {name: pa.array([row.get(name) for row in given], PUBLISH_SCHEMA.field(name).type) for name in names}
-    call, parts = Call(), topics or [("orders", len(rows))]
+    call, parts = SendCall(), topics or [("orders", len(rows))]
     ids = MessageIds("127.0.0.1", 1)
     requests = make_requests(call, parts, pa.record_batch(columns), by_keys, FakeTopics(), ids, NOW_MS)
     assert all(request.call is call for request in requests)

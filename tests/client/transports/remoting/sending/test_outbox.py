@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqpull_client.errors import BrokerUnavailable
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.transports.remoting.sending.outbox import Call, Outbox, Outcome, SendLimits, SendRequest
+from rmqpull_client.transports.remoting.sending.outbox import Outbox, Outcome, SendCall, SendLimits, SendRequest
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 
 A = [MessageQueue("orders", "a", number) for number in range(2)]
@@ -44,9 +44,9 @@ class OutboxRun:
         *rows: int,
         queue: MessageQueue | None = None,
         queues: Sequence[MessageQueue] = (*A, *B),
-        call: Call | None = None,
+        call: SendCall | None = None,
     ) -> SendRequest:
-        request = SendRequest(call or Call(), "orders", queues, queue, Rows(rows))
+        request = SendRequest(call or SendCall(), "orders", queues, queue, Rows(rows))
         self.box.add(request)
         return request
 
@@ -89,7 +89,7 @@ def test_a_broker_gets_eight_batches_or_512_messages_at_a_time(run: OutboxRun) -
 def test_a_full_broker_does_not_delay_another_topic(run: OutboxRun) -> None:
     for _ in range(9):
         run.add(1, 2, queues=A)
-    paid = SendRequest(Call(), "paid", B, None, Rows((1,)))
+    paid = SendRequest(SendCall(), "paid", B, None, Rows((1,)))
     run.box.add(paid)
     assert paid in run.send()
 
@@ -155,7 +155,7 @@ def test_a_busy_broker_gets_half_as_much_and_slowly_more_again(run: OutboxRun) -
 
 
 def test_a_refused_batch_is_halved_until_the_illegal_message_is_alone(run: OutboxRun) -> None:
-    call = Call()
+    call = SendCall()
     run.add(1, 2, 3, 4, 5, queue=A[0], call=call)
     run.add(6, queue=A[0], call=call)
     stored = list[int]()
@@ -244,7 +244,7 @@ def test_a_failed_request_takes_along_what_is_behind_it_in_its_queue(run: Outbox
 
 
 def test_responses_to_a_failed_call_are_ignored(run: OutboxRun) -> None:
-    call = Call()
+    call = SendCall()
     first, second = run.add(1, queue=A[0], call=call), run.add(2, call=call)
     run.send()
     run.settle(first, Outcome.REFUSED)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rmqpull_broker.core.errors import BadRequest, BrokerError, InternalError, InvalidReceiptHandle
 from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
 from rmqpull_broker.core.popping.checks import Asked, check_receipt
-from rmqpull_broker.core.popping.receipts import Delivered, parse_handle
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, parse_handle
 from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import check_group_of_client, check_topic_of_client
@@ -30,7 +30,7 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
         raise InternalError("ack message result is empty")
     if len(request.entries) > BATCH_ACKS_MAX:
         raise BadRequest(f"{len(request.entries)} acknowledgements are more than the max of {BATCH_ACKS_MAX}")
-    statuses, accepted = list[v2.Status](), list[Delivered]()
+    statuses, accepted = list[v2.Status](), list[DeliveredMessage]()
     slice_ = Slice()
     for entry in request.entries:
         if slice_.is_over:
@@ -44,7 +44,7 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
         except BrokerError as error:
             statuses.append(make_status(error))
     if accepted:
-        await service.popping.acknowledge(accepted)
+        await service.pops.acknowledge(accepted)
     entries = [
         rpc.AckMessageResultEntry(message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status)
         for entry, status in zip(request.entries, statuses, strict=True)
@@ -64,7 +64,7 @@ async def change_invisible_duration(
     invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), 0)
     message = await _find_message(service, caller, (group, topic), request)
     _check_place(service, message, "changeInvisibleDuration")
-    (receipt,) = await service.popping.change_invisible_times([message], invisible_ms)
+    (receipt,) = await service.pops.change_invisible_times([message], invisible_ms)
     return rpc.ChangeInvisibleDurationResponse(status=OK, receipt_handle=receipt.handle)
 
 
@@ -94,7 +94,7 @@ def _names_from(request: rpc.AckMessageRequest | _Change) -> tuple[str, str]:
 
 async def _find_message(
     service: Service, caller: Caller, names: tuple[str, str], named: _Change | rpc.AckMessageEntry
-) -> Delivered:
+) -> DeliveredMessage:
     """Returns the message of a handle, by its newest receipt, and renews it no more.
 
     Raises InvalidReceiptHandle, or InternalError for a handle that cannot be read.
@@ -104,15 +104,15 @@ async def _find_message(
         receipt = parse_handle(named.receipt_handle)
     except InvalidReceiptHandle as error:
         raise InternalError(str(error)) from error
-    receipt = await service.renewing.take(Holder(caller.client_id, group), named.message_id, receipt)
+    receipt = await service.renewer.take(Holder(caller.client_id, group), named.message_id, receipt)
     if receipt.is_expired(service.clock_ms()):
         raise name_exception(InvalidReceiptHandle("receipt handle is expired"))
     if receipt.broker_name not in service.state.broker_names:
         raise name_exception(InvalidReceiptHandle(f"cannot find broker {receipt.broker_name[:100]}"))
-    return Delivered(group, receipt.find_queue(group, topic), receipt)
+    return DeliveredMessage(group, receipt.find_queue(group, topic), receipt)
 
 
-def _check_place(service: Service, message: Delivered, what: str) -> None:
+def _check_place(service: Service, message: DeliveredMessage, what: str) -> None:
     """Raises InternalError, as Apache's proxy, for a handle with a queue or an offset that the topic does not have."""
     queue, offset = message.queue, message.receipt.queue_offset
     asked = Asked(message.group, queue.topic, queue.queue_id, remote_address="", broker_ip="")

@@ -40,5 +40,5 @@ async def notify_client_termination(
         check_group_of_client(name)
         group = service.state.groups.get(name)
     service.clients.terminate(caller.client_id, group)
-    service.renewing.release_gone()
+    service.renewer.release_gone()
     return rpc.NotifyClientTerminationResponse(status=OK)

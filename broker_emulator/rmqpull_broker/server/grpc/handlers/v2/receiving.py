@@ -33,7 +33,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.message_properties import make_common_properties
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, StoredMessage
 from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
-from rmqpull_broker.core.popping.receipts import Delivered, Receipt
+from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.popping.renewals import FIRST_INVISIBLE_MS, Holder
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest, PopResult
 from rmqpull_broker.core.shares import find_holder
@@ -77,7 +77,7 @@ async def receive_message(
         try:
             pop, group, poll_ms = await _pop_from(service, request, caller)
             left_s = math.inf if caller.remaining_ms is None else (caller.remaining_ms - ENDS_EARLY_MS) / 1_000
-            result = await service.popping.pop(pop, poll_ms - ENDS_EARLY_MS, left_s, find_holder(caller.address))
+            result = await service.pops.pop(pop, poll_ms - ENDS_EARLY_MS, left_s, find_holder(caller.address))
             left = list(_read(service, result))
             left = await _drop_exhausted(service, group, left)
         except BrokerError as error:
@@ -94,9 +94,9 @@ async def receive_message(
         yield last
     finally:
         # The caller has not got these: it has left, or the broker could not store dead letters.
-        service.popping.release([Delivered(holder.group, each.part.queue, each.receipt) for each in left])
+        service.pops.release([DeliveredMessage(holder.group, each.part.queue, each.receipt) for each in left])
         for each in left:
-            service.renewing.forget(holder, each.stored.message.msg_id, each.receipt)
+            service.renewer.forget(holder, each.stored.message.msg_id, each.receipt)
 
 
 async def _pop_from(
@@ -208,7 +208,7 @@ async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[
         outcomes = await asyncio.gather(
             *(
                 service.group_commit.execute(partial(give_up, sender=service.sender, message=message, now_ms=now_ms))
-                for message in (Delivered(group.name, each.part.queue, each.receipt) for each in exhausted)
+                for message in (DeliveredMessage(group.name, each.part.queue, each.receipt) for each in exhausted)
             ),
             return_exceptions=True,
         )
@@ -222,7 +222,7 @@ async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[
 
 def _keep(service: Service, holder: Holder, topic: str, delivered: list[_Outgoing]) -> None:
     for each in delivered:
-        service.renewing.keep(holder, each.stored.message.msg_id, topic, each.receipt, each.attempt - 1)
+        service.renewer.keep(holder, each.stored.message.msg_id, topic, each.receipt, each.attempt - 1)
 
 
 def _find_status(result: PopResult, delivered: list[_Outgoing]) -> v2.Status:

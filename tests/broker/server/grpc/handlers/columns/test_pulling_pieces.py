@@ -71,7 +71,7 @@ class Broker:
 
     async def is_parked_with_all(self) -> None:
         """Returns when a pull waits on all queues."""
-        parked = self.handlers.parking._parked
+        parked = self.handlers.parker._parked
         await until(
             lambda: all(parked.has_pulls_of(MessageQueue("orders", "broker-a", n)) for n in range(self.queue_count)),
             "parked",
@@ -228,7 +228,7 @@ def test_what_comes_between_two_pieces_ends_the_wait(
             await asyncio.sleep(0)
         await change(broker)
         assert status in await asyncio.wait_for(pull, 30)
-        await until(lambda: not len(broker.handlers.parking), "removed")
+        await until(lambda: not len(broker.handlers.parker), "removed")
 
     run(story)
 
@@ -258,8 +258,8 @@ def test_a_pull_whose_caller_leaves_is_removed_from_all_queues() -> None:
         pull = asyncio.ensure_future(broker.pull(LONG_MS))
         await broker.is_parked_with_all()
         pull.cancel()
-        await until(lambda: not len(broker.handlers.parking), "removed")
-        parked = broker.handlers.parking._parked
+        await until(lambda: not len(broker.handlers.parker), "removed")
+        parked = broker.handlers.parker._parked
         assert not any(parked.has_pulls_of(MessageQueue("orders", "broker-a", n)) for n in range(QUEUES))
 
     run(story)
@@ -271,7 +271,7 @@ def test_a_pull_without_room_for_its_last_queues_is_refused_and_leaves_nothing(m
     async def story(broker: Broker) -> None:
         with pytest.raises(TooManyRequests, match="too many pulls are parked"):
             await broker.pull(LONG_MS)
-        await until(lambda: not len(broker.handlers.parking), "removed")
+        await until(lambda: not len(broker.handlers.parker), "removed")
         await broker.send(0)
         assert (await broker.pull(LONG_MS))[0] == ("FOUND", 1)
 

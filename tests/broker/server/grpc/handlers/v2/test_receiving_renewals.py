@@ -53,7 +53,7 @@ def test_a_message_belongs_to_its_consumer_as_long_as_it_works(in_order: bool) -
         assert broker.stored(RETRY_TOPIC) == []
         assert (await broker.receive_nothing()).text == "no new message"
         assert await broker.ack(handle, message_id="id-a") == ["OK", "OK"]
-        assert (broker.renewing.kept_count, broker.lag()) == (0, 0)
+        assert (broker.renewer.kept_count, broker.lag()) == (0, 0)
         await broker.pass_time(2 * HOUR_S, 60)
         assert broker.stored(RETRY_TOPIC) == []
 
@@ -77,7 +77,7 @@ def test_only_the_consumer_that_got_a_message_uses_its_first_handle(client_id: s
         [handle] = await receive_renewed(broker, "a")
         await stay(broker, 60)
         assert await broker.ack(handle, message_id=message_id, client_id=client_id) == ["INVALID_RECEIPT_HANDLE"] * 2
-        assert broker.renewing.kept_count == 1
+        assert broker.renewer.kept_count == 1
 
     run_pops(story)
 
@@ -87,7 +87,7 @@ def test_a_changed_message_comes_again_when_its_consumer_said_and_is_renewed_no_
         [handle] = await receive_renewed(broker, "a")
         await stay(broker, 300)
         changed = await broker.change(handle, 30_000, message_id="id-a")
-        assert broker.renewing.kept_count == 0
+        assert broker.renewer.kept_count == 0
         await broker.pass_time(25)
         assert broker.stored(RETRY_TOPIC) == []
         await broker.pass_time(5)
@@ -104,7 +104,7 @@ def test_a_renewed_message_becomes_a_dead_letter_by_its_first_handle() -> None:
         await stay(broker, 300)
         assert await broker.give_up(handle, message_id="id-a") == "OK"
         assert len(broker.stored(f"%DLQ%{GROUP}")) == 1
-        assert (len(broker.state.popped), broker.renewing.kept_count) == (0, 0)
+        assert (len(broker.state.popped), broker.renewer.kept_count) == (0, 0)
 
     run_pops(story)
 
@@ -114,9 +114,9 @@ def test_what_was_acknowledged_without_its_message_id_is_renewed_no_more(in_orde
     async def story(broker: PopHarness) -> None:
         [handle] = await receive_renewed(broker, "a", message_group="customer" if in_order else None)
         assert await broker.ack(handle, message_id="") == ["OK", "OK"]
-        assert broker.renewing.kept_count == 1
+        assert broker.renewer.kept_count == 1
         await broker.pass_time(50)
-        assert broker.renewing.kept_count == 0
+        assert broker.renewer.kept_count == 0
 
     run_pops(story, consume_message_orderly=in_order)
 
@@ -125,9 +125,9 @@ def test_after_three_hours_a_message_is_delivered_again() -> None:
     async def story(broker: PopHarness) -> None:
         await receive_renewed(broker, "a")
         await stay(broker, 13_680)
-        assert broker.renewing.kept_count == 1
+        assert broker.renewer.kept_count == 1
         await broker.pass_time(30)  # now the last check gives it ten seconds
-        assert (broker.renewing.kept_count, broker.stored(RETRY_TOPIC)) == (0, [])
+        assert (broker.renewer.kept_count, broker.stored(RETRY_TOPIC)) == (0, [])
         await broker.pass_time(10)
         again = await broker.receive()
         assert (again.bodies, again.attempts) == (["a"], [2])
@@ -146,7 +146,7 @@ def test_what_a_consumer_holds_comes_again_a_second_after_it_has_left() -> None:
         assert broker.stored(RETRY_TOPIC) == []
         await broker.advance(1)
         assert [stored.message.body for stored in broker.stored(RETRY_TOPIC)] == [b"b"]
-        assert broker.renewing.kept_count == 0
+        assert broker.renewer.kept_count == 0
 
     run_pops(story)
 
@@ -174,9 +174,9 @@ def test_messages_that_no_consumer_has_read_are_not_renewed() -> None:
         answer = receive_message(broker.service, request, broker.caller())
         assert isinstance(answer, AsyncGenerator)
         read = [await anext(answer) for _ in range(3)]  # the status, and two messages; the second is on its way
-        assert broker.renewing.kept_count == 3
+        assert broker.renewer.kept_count == 3
         await answer.aclose()
-        assert (len(read), broker.renewing.kept_count) == (3, 1)
+        assert (len(read), broker.renewer.kept_count) == (3, 1)
         await broker.advance(0)
         await broker.advance(1_000)
         assert [stored.message.body for stored in broker.stored(RETRY_TOPIC)] == [b"b", b"c"]
@@ -192,8 +192,8 @@ def test_a_consumer_that_receives_for_another_group_is_not_renewed_there() -> No
         broker.clients.introduce(profile, [others])
         await broker.receive(auto_renew=True)
         await broker.receive(auto_renew=True, group="others")
-        assert broker.renewing.kept_count == 2
+        assert broker.renewer.kept_count == 2
         await broker.pass_time(5)
-        assert broker.renewing.kept_count == 1
+        assert broker.renewer.kept_count == 1
 
     run_pops(story)
