@@ -219,7 +219,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "messages in flight at a time",
-            "core.state.popped:IN_FLIGHT_MAX",
+            "core.state.in_flight:IN_FLIGHT_MAX",
             "messages",
             "TOO_MANY_REQUESTS",
             MEMORY,
@@ -254,7 +254,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "messages in flight of one listing; fewer if they are large",
-            "core.popping.in_flight:LISTED_MAX",
+            "core.popping.in_flight_listing:LISTED_MAX",
             "",
             "the response says how many there are",
             MEMORY,
@@ -377,7 +377,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "waiting delayed messages, and half messages",
-            "core.state.pending:PENDING_MAX",
+            "core.state.waiting_messages:PENDING_MAX",
             "each",
             "INTERNAL_SERVER_ERROR, as from Apache's timer; TOO_MANY_REQUESTS for a half message",
             MEMORY,

@@ -83,6 +83,9 @@ COVERED = {
     "broker_emulator/rmqpull_broker/core/state/stages.py": Covered(
         "broker/core/sending/test_stage_commands.py", "stages change by these commands only"
     ),
+    "broker_emulator/rmqpull_broker/core/state/waiting_messages.py": Covered(
+        "broker/core/state/test_retention_trimming.py", "waiting messages are read to be stored again"
+    ),
     "broker_emulator/rmqpull_broker/server/grpc/handlers/admin/codec.py": Covered(
         "broker/server/grpc/handlers/admin/test_topics.py", "handlers encode what they return"
     ),

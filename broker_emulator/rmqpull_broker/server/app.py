@@ -18,9 +18,9 @@ from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.parking import PollingRules
+from rmqpull_broker.core.sending.half_messages import TransactionCheck
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
-from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
@@ -41,8 +41,8 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import PullParker
-from rmqpull_broker.server.runtime.popping import Pops
-from rmqpull_broker.server.runtime.renewing import Renewer
+from rmqpull_broker.server.runtime.pops import Pops
+from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats

@@ -28,7 +28,7 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerReg
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.core.sending.transactions import TransactionCheck
+from rmqpull_broker.core.sending.half_messages import TransactionCheck
 from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 from rmqpull_broker.server.clock import Clock, ManualClock, Timer
 from rmqpull_broker.server.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX

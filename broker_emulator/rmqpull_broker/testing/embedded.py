@@ -22,7 +22,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, Faul
 from rmqpull_broker.core.admin.topics import delete_topic, put_topic
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.popping.in_flight import InFlightQuery, ListedMessage, list_in_flight
+from rmqpull_broker.core.popping.in_flight_listing import InFlightQuery, ListedMessage, list_in_flight
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft

@@ -13,8 +13,8 @@ from rmqpull_broker.core.clients.members import ClientChannel
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.filters.message_filter import _compile
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.sending.half_messages import make_half_message
 from rmqpull_broker.core.sending.send_back import SendBack
-from rmqpull_broker.core.sending.transactions import make_half_message
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.app import BrokerServer

@@ -22,13 +22,13 @@ from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import InitMode, PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.sending.delays import deliver_due
+from rmqpull_broker.core.sending.half_messages import check_transactions
 from rmqpull_broker.core.sending.storing import MessageToStore, store_messages
-from rmqpull_broker.core.sending.transactions import check_transactions
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import ClockRead
 from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC
-from rmqpull_broker.core.state.pending import read_waiting
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.core.state.waiting_messages import read_waiting
 from rmqpull_broker.store.log.segments import segment_name
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem

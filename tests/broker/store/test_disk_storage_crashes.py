@@ -19,7 +19,7 @@ from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions

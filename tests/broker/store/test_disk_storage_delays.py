@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.sending.delays import deliver_due, make_delayed_message
-from rmqpull_broker.core.state import retention, timetable
+from rmqpull_broker.core.state import delayed_messages as timetable
+from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, StillDelayed, StillWaiting, WaitingEnded
 from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH

@@ -21,11 +21,11 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
     update_offset,
 )
 from rmqpull_broker.core.sending.delays import deliver_due
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, stage, store_next
 from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, LostRange, TransactionId

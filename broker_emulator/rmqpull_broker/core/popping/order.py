@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest
 from rmqpull_broker.core.state.facts import PoppedInOrder
-from rmqpull_broker.core.state.popped import find_visible_ms
+from rmqpull_broker.core.state.in_flight import find_visible_ms
 
 
 def find_block_end_ms(batch: PoppedInOrder | None, attempt_id: str, now_ms: int) -> int | None:

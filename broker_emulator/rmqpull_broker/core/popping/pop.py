@@ -29,8 +29,8 @@ from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOrder
+from rmqpull_broker.core.state.in_flight import IN_FLIGHT_MAX, make_offsets
 from rmqpull_broker.core.state.names import name_pop_retry_topic
-from rmqpull_broker.core.state.popped import IN_FLIGHT_MAX, make_offsets
 
 _RETRY_FIRST_PERCENT, _PERCENT = 20, 100
 """One of five pops looks at the retries first, as with popFromRetryProbability=20."""

@@ -11,9 +11,9 @@ from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, RowsStored
+from rmqpull_broker.core.state.in_flight import Delivery, make_offsets
 from rmqpull_broker.core.state.names import name_pop_retry_topic
-from rmqpull_broker.core.state.pending import StoredAt, read_waiting
-from rmqpull_broker.core.state.popped import Delivery, make_offsets
+from rmqpull_broker.core.state.waiting_messages import StoredAt, read_waiting
 from rmqpull_proto.remoting.properties import FIRST_POP_TIME, ORIGIN_GROUP
 
 REVIVALS_MAX = 1_000

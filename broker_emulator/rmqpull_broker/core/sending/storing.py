@@ -17,7 +17,7 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.delays import asks_for_delay, make_delayed_message
-from rmqpull_broker.core.sending.transactions import make_half_message
+from rmqpull_broker.core.sending.half_messages import make_half_message
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
 

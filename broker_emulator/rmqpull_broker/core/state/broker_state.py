@@ -8,6 +8,7 @@ from dataclasses import replace
 from rmqpull_broker.core.errors import OffsetNotFound
 from rmqpull_broker.core.model import PERM_INHERIT, Bounds, GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.delayed_messages import DelayedMessages
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     ClockRead,
@@ -36,24 +37,22 @@ from rmqpull_broker.core.state.facts import (
     TopicPut,
     WaitingEnded,
 )
+from rmqpull_broker.core.state.half_messages import HalfMessages, find_next_check_ms
+from rmqpull_broker.core.state.in_flight import PoppedMessages
 from rmqpull_broker.core.state.lengths import find_length_ms
 from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, make_system_topics
-from rmqpull_broker.core.state.pending import (
-    DelayedMessage,
-    PendingMessage,
-    PendingMessages,
-    StoredAt,
-    find_next_check_ms,
-    read_due_ms,
-    read_waiting,
-)
 from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
-from rmqpull_broker.core.state.popped import PoppedMessages
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
 from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.stages import Stages
-from rmqpull_broker.core.state.timetable import DelayedMessages
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
+from rmqpull_broker.core.state.waiting_messages import (
+    DelayedMessage,
+    PendingMessage,
+    StoredAt,
+    read_due_ms,
+    read_waiting,
+)
 
 LOST_RANGES_MAX = 100_000
 """Reports of lost rows that are kept. Above it, the oldest are forgotten."""
@@ -88,13 +87,13 @@ class BrokerState(TopicsAndGroups):
         # How often due times may have changed of what waits.
         self.clock_reads = 0
         self.delayed = DelayedMessages()
-        self.halves = PendingMessages()
+        self.halves = HalfMessages()
         self.popped = PoppedMessages()
         self.stages = Stages()
         self.physical_offsets = PhysicalOffsets(
             self.find_topic, lambda: [*self.system_topics.values(), *self.topics.values()]
         )
-        self._pending: dict[str, DelayedMessages | PendingMessages] = {
+        self._pending: dict[str, DelayedMessages | HalfMessages] = {
             SCHEDULE_TOPIC: self.delayed,
             TIMER_TOPIC: self.delayed,
             HALF_TOPIC: self.halves,

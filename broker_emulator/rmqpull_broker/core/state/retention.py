@@ -20,17 +20,17 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, WaitingEnded
+from rmqpull_broker.core.state.half_messages import keep_due_times
 from rmqpull_broker.core.state.lengths import find_check_length_ms
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, WAITING_TOPICS
-from rmqpull_broker.core.state.pending import (
+from rmqpull_broker.core.state.ports import Cut, RetentionLimits
+from rmqpull_broker.core.state.waiting_messages import (
     DUE_MS,
     DelayedMessage,
     PendingMessage,
     estimate_stored_bytes,
-    keep_due_times,
     read_waiting,
 )
-from rmqpull_broker.core.state.ports import Cut, RetentionLimits
 
 _HOUR_MS = 3_600_000
 

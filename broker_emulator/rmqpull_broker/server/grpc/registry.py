@@ -18,7 +18,7 @@ from rmqpull_broker.server.grpc.handlers.admin import offsets as admin_offsets
 from rmqpull_broker.server.grpc.handlers.columns import bounds, publishing, server
 from rmqpull_broker.server.grpc.handlers.columns import offsets as column_offsets
 from rmqpull_broker.server.grpc.handlers.columns import pulling as column_pulling
-from rmqpull_broker.server.grpc.handlers.stages import transactions
+from rmqpull_broker.server.grpc.handlers.stages import stage_calls as transactions
 from rmqpull_broker.server.grpc.handlers.v2 import (
     acknowledging,
     clients,

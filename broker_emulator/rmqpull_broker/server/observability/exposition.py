@@ -21,7 +21,7 @@ from rmqpull_broker.core.steps import walk
 from rmqpull_broker.server.grpc.wire.status import find_code_name
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_broker.server.runtime.parking import PullParker
-from rmqpull_broker.server.runtime.popping import Pops
+from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.transport_cycles import cut_cycles
 
 CONNECTIONS_MAX = 32

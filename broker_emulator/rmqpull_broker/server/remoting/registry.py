@@ -14,6 +14,7 @@ from rmqpull_broker.server.remoting.handlers import (
     lite,
     name_server,
     offsets,
+    popping,
     progress,
     pulling,
     queries,

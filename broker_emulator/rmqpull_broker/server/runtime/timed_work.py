@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.transactions import TransactionCheck, check_transactions
+from rmqpull_broker.core.sending.half_messages import TransactionCheck, check_transactions
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit

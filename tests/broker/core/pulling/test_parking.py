@@ -10,6 +10,7 @@ from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter, SqlFilter, TagFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.pulling import parking
 from rmqpull_broker.core.pulling.parking import QUEUES_OF_A_PULL, Arrivals, ParkedPull, ParkedPulls, PollingRules
 from rmqpull_broker.core.shares import find_holder
 

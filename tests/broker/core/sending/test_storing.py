@@ -9,7 +9,7 @@ from rmqpull_broker.core.errors import BrokerError, MessageBodyTooLarge
 from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, end_transaction
 from tests.harness.core import CoreHarness
 
 

@@ -9,13 +9,13 @@ import pytest
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due, make_recall_handle, recall
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
-from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage
 from rmqpull_broker.core.state.ports import Cut
 from rmqpull_broker.core.state.retention import Trimmer, trim
+from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage
 from tests.harness.core import CoreHarness
 
 HOUR_MS = 3_600_000

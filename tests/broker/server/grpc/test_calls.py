@@ -11,7 +11,7 @@ import pytest
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.grpc.call_shares import parse_peer
 from rmqpull_broker.server.observability.logs import JsonFormatter
-from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS
+from rmqpull_broker.server.runtime.pops import RELEASED_AFTER_MS
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

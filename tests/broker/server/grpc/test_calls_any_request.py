@@ -23,7 +23,7 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.transactions import check_transactions
+from rmqpull_broker.core.sending.half_messages import check_transactions
 from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.grpc.targets import find_targets
 from rmqpull_broker.server.grpc.wire.codec import message_to

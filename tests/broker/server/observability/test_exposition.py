@@ -23,7 +23,7 @@ from rmqpull_broker.server.observability.exposition import Exposition
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.parking import PullParker
-from rmqpull_broker.server.runtime.popping import Pops
+from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.server import ServerHarness, run_on_server

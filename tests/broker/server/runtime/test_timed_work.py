@@ -10,7 +10,7 @@ import pytest
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.sending.delays import make_delayed_message
-from rmqpull_broker.core.sending.transactions import TransactionCheck, make_half_message
+from rmqpull_broker.core.sending.half_messages import TransactionCheck, make_half_message
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, RowsStored

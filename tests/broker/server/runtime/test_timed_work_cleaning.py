@@ -15,9 +15,9 @@ from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import ManualClock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.sending.transactions import TransactionCheck
+from rmqpull_broker.core.sending.half_messages import TransactionCheck
 from rmqpull_broker.server.grpc.wire.codec import message_to
 from rmqpull_broker.server.grpc.wire.status import OK
 from rmqpull_broker.server.questions import ClientAnswer, PrintThreadStack, VerifyMessage

@@ -36,7 +36,7 @@ from rmqpull_broker.server.remoting.wire.pop_infos import (
     write_message_offsets,
     write_start_offsets,
 )
-from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS, NOTHING
+from rmqpull_broker.server.runtime.pops import ENDS_EARLY_MS, NOTHING
 from rmqpull_broker.server.runtime.service import Caller
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand

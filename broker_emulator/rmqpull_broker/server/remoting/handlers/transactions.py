@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqpull_broker.core.errors import WrongTransaction
-from rmqpull_broker.core.sending import transactions
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, find_half_message_id
+from rmqpull_broker.core.sending import half_messages as transactions
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, find_half_message_id
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand

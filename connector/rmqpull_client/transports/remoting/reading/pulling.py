@@ -32,7 +32,7 @@ from rmqpull_client.transports.remoting.reading.pulls import (
 )
 from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE
-from rmqpull_client.transports.remoting.reading.segments import PullPlan, Span, SpanPiece
+from rmqpull_client.transports.remoting.reading.spans import PullPlan, Span, SpanPiece
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 

@@ -13,7 +13,7 @@ from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
-from rmqpull_client.transports.remoting.reading.segments import Span
+from rmqpull_client.transports.remoting.reading.spans import Span
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 

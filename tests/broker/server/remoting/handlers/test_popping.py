@@ -17,7 +17,7 @@ from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import SCAN_ENTRIES
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.remoting.connection import RemotingConnection
-from rmqpull_broker.server.runtime.popping import RELEASED_AFTER_MS, Pops
+from rmqpull_broker.server.runtime.pops import RELEASED_AFTER_MS, Pops
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.parking_watch import watch_parking
 from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies, read_messages

@@ -6,7 +6,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig, TopicConfig, TopicType
-from rmqpull_broker.core.popping.in_flight import ListedMessage
+from rmqpull_broker.core.popping.in_flight_listing import ListedMessage
 from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.fault_names import CODE_NAMES

@@ -9,8 +9,8 @@ from dataclasses import replace
 from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.core.popping.in_flight import LISTED_MAX, InFlightQuery
-from rmqpull_broker.core.popping.in_flight import list_in_flight as list_messages
+from rmqpull_broker.core.popping.in_flight_listing import LISTED_MAX, InFlightQuery
+from rmqpull_broker.core.popping.in_flight_listing import list_in_flight as list_messages
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.steps import sort_in_steps

@@ -41,7 +41,7 @@ from rmqpull_broker.core.state.names import check_group_of_client, check_topic_o
 from rmqpull_broker.server.grpc.wire.codec import expression_type_from, message_to, name_from
 from rmqpull_broker.server.grpc.wire.proxy_errors import name_exception, require_route
 from rmqpull_broker.server.grpc.wire.status import OK, make_status
-from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
+from rmqpull_broker.server.runtime.pops import ENDS_EARLY_MS
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc

@@ -17,10 +17,11 @@ from rmqpull_broker.core.errors import (
     WrongTransaction,
 )
 from rmqpull_broker.core.model import Message, TopicType
-from rmqpull_broker.core.sending import delays, transactions
+from rmqpull_broker.core.sending import delays
+from rmqpull_broker.core.sending import half_messages as transactions
+from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd
 from rmqpull_broker.core.sending.refusals import NO_WRITABLE_QUEUE, is_of_store, wrong_type
 from rmqpull_broker.core.sending.storing import Sent
-from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_of_client
 from rmqpull_broker.server.grpc.wire.codec import message_from, name_from

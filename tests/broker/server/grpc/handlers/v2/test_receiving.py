@@ -16,7 +16,7 @@ from rmqpull_broker.core.errors import (
 from rmqpull_broker.core.popping.receipts import parse_handle
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.server.grpc.handlers.v2.receiving import receive_message
-from rmqpull_broker.server.runtime.popping import ENDS_EARLY_MS
+from rmqpull_broker.server.runtime.pops import ENDS_EARLY_MS
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops

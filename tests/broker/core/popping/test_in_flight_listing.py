@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_broker.core.model import Message, MessageQueue
-from rmqpull_broker.core.popping import in_flight
-from rmqpull_broker.core.popping.in_flight import InFlightQuery, Listing, list_in_flight
+from rmqpull_broker.core.popping import in_flight_listing as in_flight
+from rmqpull_broker.core.popping.in_flight_listing import InFlightQuery, Listing, list_in_flight
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, Popped, PoppedInOrder, QueuesTrimmed
 from tests.harness.core import CoreHarness

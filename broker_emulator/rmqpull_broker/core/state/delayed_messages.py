@@ -1,4 +1,4 @@
-"""The due times of delayed messages: four numbers for each message. The messages themselves stay in their queues."""
+"""Delayed messages: the due times, four numbers for each message. The messages themselves stay in their queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import StillDelayed
 from rmqpull_broker.core.state.lengths import NO_LENGTH, UNKNOWN_LENGTH
-from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
+from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage, StoredAt
 
 ReadLengths = Callable[[MessageQueue, Sequence[int]], dict[int, int]]
 """Reads how long messages of a queue wait, by their offsets."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import PopEnded, Popped, PoppedInOrder
-from rmqpull_broker.core.state.popped import InFlight, PoppedMessages, make_offsets
+from rmqpull_broker.core.state.in_flight import InFlight, PoppedMessages, make_offsets
 from rmqpull_broker.store.log import small_facts
 
 QUEUES = [MessageQueue("orders", "broker-a", 0), MessageQueue("paid", "broker-a", 1)]

@@ -12,8 +12,8 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt, TopicKind
 from rmqpull_broker.core.popping.renewals import Holder
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.runtime import renewing as limits
-from rmqpull_broker.server.runtime.renewing import Renewer
+from rmqpull_broker.server.runtime import renewer as limits
+from rmqpull_broker.server.runtime.renewer import Renewer
 from tests.harness.waiting import WAIT_S
 
 ANN, BOB = Holder("ann", "readers"), Holder("bob", "readers")

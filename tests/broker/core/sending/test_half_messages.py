@@ -11,7 +11,7 @@ from rmqpull_broker.core.errors import BrokerError, Forbidden, TopicNotFound
 from rmqpull_broker.core.messages.hidden_properties import SYS_FLAG
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.sending.transactions import (
+from rmqpull_broker.core.sending.half_messages import (
     Resolution,
     TransactionCheck,
     TransactionEnd,
@@ -231,7 +231,7 @@ def test_one_older_than_what_is_kept_is_given_up_unasked(core: CoreHarness) -> N
 
 
 def test_one_command_checks_so_many_and_leaves_the_rest(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqpull_broker.core.sending.transactions.CHECKS_MAX", 2)
+    monkeypatch.setattr("rmqpull_broker.core.sending.half_messages.CHECKS_MAX", 2)
     core.topic()
     for number in range(3):
         send_half(core, str(number))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import MessageQueue, QueueRange
-from rmqpull_client.transports.remoting.reading.segments import (
+from rmqpull_client.transports.remoting.reading.spans import (
     RESPONSE_BYTES,
     SEGMENTS_MAX,
     PlanLimits,

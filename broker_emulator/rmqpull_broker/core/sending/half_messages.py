@@ -27,14 +27,10 @@ from rmqpull_broker.core.sending.delays import find_real_queue
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
+from rmqpull_broker.core.state.half_messages import keep_due_times
 from rmqpull_broker.core.state.lengths import find_check_length_ms, parse_immunity_seconds
 from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
-from rmqpull_broker.core.state.pending import (
-    PENDING_MAX,
-    StoredAt,
-    keep_due_times,
-    read_waiting,
-)
+from rmqpull_broker.core.state.waiting_messages import PENDING_MAX, StoredAt, read_waiting
 from rmqpull_proto.remoting.properties import (
     CHECK_IMMUNITY_TIME,
     REAL_QUEUE_ID,

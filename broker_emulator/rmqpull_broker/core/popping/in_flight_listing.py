@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.in_flight import InFlight
 from rmqpull_broker.core.state.names import is_among
-from rmqpull_broker.core.state.pending import StoredAt, read_waiting
-from rmqpull_broker.core.state.popped import InFlight
 from rmqpull_broker.core.state.queue_table import GroupQueue
+from rmqpull_broker.core.state.waiting_messages import StoredAt, read_waiting
 
 LISTED_MAX = 1_000
 """Messages that one listing returns; fewer if they are large, because it reads some megabytes at most."""

@@ -16,6 +16,7 @@ from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.state.facts import RowsStored
+from rmqpull_broker.server.runtime import pops
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.waiting import until
 
@@ -243,7 +244,7 @@ def test_a_broker_that_stops_ends_all_pops() -> None:
 
 
 def test_a_stopping_broker_ends_some_pops_in_each_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(popping, "ENDED_IN_A_TURN", 2)
+    monkeypatch.setattr(pops, "ENDED_IN_A_TURN", 2)
 
     async def story(broker: PopHarness) -> None:
         tasks = [await wait(broker) for _ in range(5)]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state.pending import PendingMessage, PendingMessages, StoredAt, find_next_check_ms
+from rmqpull_broker.core.state.half_messages import HalfMessages, find_next_check_ms
+from rmqpull_broker.core.state.waiting_messages import PendingMessage, StoredAt
 
 QUEUE = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
 
@@ -17,8 +18,8 @@ def waiting(offset: int, due_ms: int, msg_id: str = "") -> PendingMessage:
     return PendingMessage(StoredAt(QUEUE, offset), due_ms, msg_id or f"id {offset}")
 
 
-def filled(*entries: PendingMessage) -> PendingMessages:
-    pending = PendingMessages()
+def filled(*entries: PendingMessage) -> HalfMessages:
+    pending = HalfMessages()
     for entry in entries:
         pending.add(entry)
     return pending
@@ -58,7 +59,7 @@ def test_what_retention_deletes_waits_no_longer() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.integers(0, 5))))
 def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[bool, int, int]]) -> None:
-    pending, model = PendingMessages(), dict[int, PendingMessage]()
+    pending, model = HalfMessages(), dict[int, PendingMessage]()
     for adds, offset, due_ms in steps:
         if adds and offset not in model:
             model[offset] = waiting(offset, due_ms)

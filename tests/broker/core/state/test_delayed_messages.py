@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state import timetable
-from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
-from rmqpull_broker.core.state.timetable import DelayedMessages, hash_id
+from rmqpull_broker.core.state import delayed_messages as timetable
+from rmqpull_broker.core.state.delayed_messages import DelayedMessages, hash_id
+from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage, StoredAt
 
 QUEUE = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
 LEVEL = MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 3)
