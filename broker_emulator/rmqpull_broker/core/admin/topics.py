@@ -173,12 +173,17 @@ def _list_permissions(topic: TopicConfig, broker_permission: int) -> Iterator[in
         yield from [0] * max(1, read, write)
 
 
+def has_readable_queue(topic: TopicConfig, broker_permission: int) -> bool:
+    """Whether consumers may read a queue of the topic."""
+    return topic.read_queue_nums > 0 and bool(topic.perm & broker_permission & PERM_READ)
+
+
 def list_assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
     """Returns the queues of one broker that every member of a group receives from (rules 5.9).
 
     Queue id -1 stands for all queues; a FIFO group gets the id of each queue. Empty when there is nothing to read.
     """
-    if not topic.perm & broker_permission & PERM_READ or topic.read_queue_nums == 0:
+    if not has_readable_queue(topic, broker_permission):
         return []
     return list(range(topic.read_queue_nums)) if fifo else [-1]
 

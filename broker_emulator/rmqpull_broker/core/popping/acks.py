@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.clients.settings import make_subscription_settings
 from rmqpull_broker.core.errors import IllegalInvisibleTime
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.core.popping.order import acknowledge_in_order, delay_in_order
 from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.sending.send_back import SendBack
@@ -51,6 +52,11 @@ def acknowledge(draft: Draft, message: DeliveredMessage) -> bool:
         return False
     draft.add(PopEnded(group, queue, range(offset, offset + 1), receipt.pop_time_ms))
     return True
+
+
+def is_exhausted(group: GroupConfig, attempt: int) -> bool:
+    """Whether a delivery is one more than the group allows, and the message goes to the dead letters."""
+    return attempt > make_subscription_settings(group).max_attempts
 
 
 def give_up(draft: Draft, sender: Sender, message: DeliveredMessage, now_ms: int) -> bool:

@@ -7,16 +7,16 @@ acknowledged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.popping.order import find_block_end_ms, make_ordered_batch
+from rmqpull_broker.core.popping.queue_order import PERCENT, list_popped_queues
 from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, REVIVE_QUEUES, TopicKind
 from rmqpull_broker.core.popping.request import (
-    ALL_QUEUES,
     MESSAGES_MAX,
     InitMode,
     PoppedPart,
@@ -32,8 +32,6 @@ from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOr
 from rmqpull_broker.core.state.in_flight import IN_FLIGHT_MAX, make_offsets
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 
-_RETRY_FIRST_PERCENT, _PERCENT = 20, 100
-"""One of five pops looks at the retries first, as with popFromRetryProbability=20."""
 _OUTSIDE = (PullStatus.OFFSET_TOO_SMALL, PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.OFFSET_FOUND_NULL)
 """After these an offset is corrected."""
 
@@ -48,10 +46,10 @@ def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[
         raise TooManyRequests(f"{IN_FLIGHT_MAX} messages are in flight already, the max; acknowledge some first")
     if not request.in_order:
         draft.room.check_topic(name_pop_retry_topic(request.group, request.topic))
-    drawn = draw(_PERCENT)
+    drawn = draw(PERCENT)
     revive_queue_id = ORDER_REVIVE_QUEUE if request.in_order else draw(REVIVE_QUEUES)
     result = PopResult(now_ms, request.invisible_ms, revive_queue_id)
-    for kind, queue in _list_queues(draft, request, topic, drawn):
+    for kind, queue in list_popped_queues(draft, request, topic, drawn):
         if kind is not TopicKind.NORMAL and result.message_count >= request.max_msg_nums:
             break
         result = _pop_queue(draft, request, kind, queue, result)
@@ -72,7 +70,7 @@ def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
     if topic is None:
         return Outlook(is_ready=True)  # the pop is refused
     blocked_until_ms: int | None = None
-    for _, queue in _list_queues(draft, request, topic, 1):
+    for _, queue in list_popped_queues(draft, request, topic, 1):
         end_ms = _find_block_end_ms(draft, request, queue, now_ms)
         if end_ms is not None:
             blocked_until_ms = min(end_ms, blocked_until_ms or end_ms)
@@ -82,45 +80,6 @@ def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
         if offset < 0 or is_reset or offset != state.bounds(queue).max_offset:
             return Outlook(is_ready=True)
     return Outlook(is_ready=False, blocked_until_ms=blocked_until_ms)
-
-
-def _list_queues(
-    draft: Draft, request: PopRequest, topic: TopicConfig, drawn: int
-) -> Iterator[tuple[TopicKind, MessageQueue]]:
-    """Yields the queues to look at, in order, the retries before or after all others.
-
-    By priority (rules 3.19) it begins with the last queue or the first, and the retries come after; else with a random
-    queue.
-    """
-    by_priority = topic.topic_type is TopicType.PRIORITY and not request.in_order
-    shift, ascending = 0 if by_priority else drawn, draft.properties.priority_order_asc
-    retries_first = not by_priority and drawn < _RETRY_FIRST_PERCENT
-    retries = [(TopicKind.RETRY, queue) for queue in _list_retry_queues(draft, request, shift)]
-    if retries_first:
-        yield from retries
-    count = topic.read_queue_nums
-    ids = _order_queues(topic, shift, ascending) if request.queue_id == ALL_QUEUES else [request.queue_id]
-    for queue_id in ids:
-        yield TopicKind.NORMAL, MessageQueue(topic.name, request.broker_name, queue_id % count if count else queue_id)
-    if not retries_first:
-        yield from retries
-
-
-def _list_retry_queues(draft: Draft, request: PopRequest, shift: int) -> Iterator[MessageQueue]:
-    retry = None if request.in_order else draft.find_topic(name_pop_retry_topic(request.group, request.topic))
-    if retry is not None and retry.name != request.topic:
-        for queue_id in _order_queues(retry, shift, draft.properties.priority_order_asc):
-            yield MessageQueue(retry.name, request.broker_name, queue_id)
-
-
-def _order_queues(topic: TopicConfig, shift: int, ascending: bool) -> list[int]:
-    """Returns the ids of the queues that consumers see, shifted by a number.
-
-    Unshifted, they go from the last one down, as a higher number is a higher priority if priorities are ``ascending``.
-    """
-    count = topic.read_queue_nums
-    places = range(count - 1, -1, -1) if ascending else range(count)
-    return [(place + shift) % count for place in places]
 
 
 def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, result: PopResult) -> PopResult:

@@ -72,7 +72,8 @@ class Pops:
         self._state = state
         self._group_commit = group_commit
         self._clock = clock
-        self._draw = draw
+        self.draw = draw
+        """Returns a random number below its argument."""
         self._metrics = metrics or Metrics()
         self._stats = stats or Stats()
         self._waits = WaitingPops()
@@ -128,7 +129,7 @@ class Pops:
 
     async def _pop_once(self, request: PopRequest) -> PopResult:
         now_ms = self._clock.wall_ms()
-        command = partial(pop_messages, request=request, now_ms=now_ms, draw=self._draw)
+        command = partial(pop_messages, request=request, now_ms=now_ms, draw=self.draw)
         stored = asyncio.ensure_future(self._group_commit.execute(command))
         try:
             return await asyncio.shield(stored)

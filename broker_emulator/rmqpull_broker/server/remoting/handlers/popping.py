@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ from rmqpull_broker.core.filters.message_filter import EVERYTHING, TAG, MessageF
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.popping.checks import Asked, check_pop, check_reader, make_pop_filter
 from rmqpull_broker.core.popping.order import find_block_end_ms
+from rmqpull_broker.core.popping.queue_order import PERCENT, list_peeked_queues
 from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE
 from rmqpull_broker.core.popping.request import ALL_QUEUES, InitMode, PopRequest, PopResult
 from rmqpull_broker.core.pulling.answers import PullStatus
@@ -42,7 +42,6 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.header_fields import Header
 
-_RETRY_FIRST_OF, _PERCENT = 5, 100
 _FOUND, _NOT_FOUND = "FOUND", "NO_MESSAGE_IN_QUEUE"
 _TIME_MAX = (1 << 63) - 1
 _NO_POP = PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, rest_num=0)
@@ -177,7 +176,7 @@ async def peek_message(service: RemotingService, call: RemotingCall) -> Remoting
     if header.max_msg_nums < 0:
         raise RequestFailed(f"IllegalArgumentException: Illegal Capacity: {header.max_msg_nums}")
     rest, count, parts = 0, 0, list[memoryview]()
-    queues, last_queues = _list_queues(service, call, header.consumer_group, topic, header.queue_id)
+    queues, last_queues = _list_queues(service, call, header, topic)
     for queue in (*queues, *last_queues):
         if queue in last_queues and count >= header.max_msg_nums:
             break
@@ -211,18 +210,15 @@ async def _check_reader(service: RemotingService, call: RemotingCall, header: _R
 
 
 def _list_queues(
-    service: RemotingService, call: RemotingCall, group: str, topic: TopicConfig, queue_id: int
+    service: RemotingService,
+    call: RemotingCall,
+    header: PeekMessageRequestHeader | NotificationRequestHeader,
+    topic: TopicConfig,
 ) -> tuple[list[MessageQueue], list[MessageQueue]]:
-    """Returns the queues that a pop looks at, and those that it looks at last, if there is room."""
-    drawn, broker_name = random.randrange(_PERCENT), call.site.broker_name
-    retry = service.state.find_topic(name_pop_retry_topic(group, topic.name))
-    retries = (
-        [] if retry is None else [MessageQueue(retry.name, broker_name, at) for at in range(retry.read_queue_nums)]
+    drawn = service.pops.draw(PERCENT)
+    return list_peeked_queues(
+        service.state, call.site.broker_name, header.consumer_group, topic, header.queue_id, drawn
     )
-    count = topic.read_queue_nums
-    ids = range(drawn, drawn + count) if queue_id < 0 else [queue_id]
-    queues = [MessageQueue(topic.name, broker_name, at % count) for at in ids]
-    return (queues, retries) if drawn % _RETRY_FIRST_OF else ([*retries, *queues], [])
 
 
 def _find_offset(service: RemotingService, group: str, queue: MessageQueue) -> int:
@@ -238,7 +234,7 @@ async def notify(service: RemotingService, call: RemotingCall) -> RemotingComman
     if isinstance(topic, BrokerError):
         return _refuse(call, topic, NotificationResponseHeader(has_msg=False))
     group, is_full = header.consumer_group, False
-    queues = [queue for part in _list_queues(service, call, group, topic, header.queue_id) for queue in part]
+    queues = [queue for part in _list_queues(service, call, header, topic) for queue in part]
     has_messages = _has_messages(service, header, queues)
     wait_ms = born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms() if header.poll_time > 0 else 0
     if not has_messages and wait_ms > 0:

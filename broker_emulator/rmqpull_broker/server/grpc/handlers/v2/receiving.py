@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from rmqpull_broker.core.clients.settings import make_subscription_settings
+from rmqpull_broker.core.admin.topics import has_readable_queue
 from rmqpull_broker.core.errors import (
     BadRequest,
     BrokerError,
@@ -31,8 +31,8 @@ from rmqpull_broker.core.filters.message_filter import (
 )
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.model import PERM_READ, GroupConfig, StoredMessage
-from rmqpull_broker.core.popping.acks import check_invisible_time, give_up
+from rmqpull_broker.core.model import GroupConfig, StoredMessage
+from rmqpull_broker.core.popping.acks import check_invisible_time, give_up, is_exhausted
 from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.popping.renewals import FIRST_INVISIBLE_MS, Holder
 from rmqpull_broker.core.popping.request import PoppedPart, PopRequest, PopResult
@@ -115,7 +115,7 @@ async def _pop_from(
         invisible_ms = check_invisible_time(request.invisible_duration.ToMilliseconds(), INVISIBLE_MS_MIN)
     message_filter = _filter_from(service, request.filter_expression)
     topic = require_route(service.state, topic_name)
-    if not topic.read_queue_nums or not topic.perm & service.state.properties.broker_permission & PERM_READ:
+    if not has_readable_queue(topic, service.state.properties.broker_permission):
         raise name_exception(Forbidden("no readable queue"))
     group = await _find_group(service, group_name)
     pop = PopRequest(
@@ -201,8 +201,7 @@ async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[
     Each is a command of its own, which takes the next place among the dead letters. One that is refused stays in
     flight, and comes again.
     """
-    attempts_max = make_subscription_settings(group).max_attempts
-    exhausted = [each for each in delivered if each.attempt > attempts_max]
+    exhausted = [each for each in delivered if is_exhausted(group, each.attempt)]
     if exhausted:
         now_ms = service.clock_ms()
         outcomes = await asyncio.gather(
@@ -217,7 +216,7 @@ async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[
                 _logger.warning("a message of %s cannot become a dead letter: %s", group.name, error)
             elif isinstance(error, BaseException):
                 raise error
-    return [each for each in delivered if each.attempt <= attempts_max]
+    return [each for each in delivered if not is_exhausted(group, each.attempt)]
 
 
 def _keep(service: Service, holder: Holder, topic: str, delivered: list[_Outgoing]) -> None:
