@@ -40,7 +40,7 @@ class RowDigest:
 
     def __init__(self, options: SinkOptions) -> None:
         self._topic = options.topic
-        self._names = ["body", "tags", "keys", "properties", "messageGroup", "deliveryTimestamp"]
+        self._names = ["body", "tags", "keys", "properties", "messageGroup", "deliveryTimestamp", "priority"]
         self._names += [] if options.topic is not None else ["topic"]
         self._names += ["brokerName", "queueId"] if options.queue_selector == EXPLICIT else []
         self._topics: set[str] = set()

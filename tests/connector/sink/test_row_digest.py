@@ -27,6 +27,7 @@ SCHEMA = pa.schema(
         "deliveryTimestamp": pa.timestamp("us", "UTC"),
         "brokerName": pa.string(),
         "queueId": pa.int32(),
+        "priority": pa.int32(),
     }
 )
 TIME = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
@@ -40,6 +41,7 @@ WHOLE: dict[str, Any] = {
     "deliveryTimestamp": TIME,
     "brokerName": "broker-a",
     "queueId": 1,
+    "priority": None,
 }
 TEXT = st.none() | st.text(max_size=20)
 ROWS = st.lists(
@@ -54,6 +56,7 @@ ROWS = st.lists(
             "deliveryTimestamp": st.none() | st.just(TIME),
             "brokerName": TEXT,
             "queueId": st.none() | st.integers(-(1 << 31), (1 << 31) - 1),
+            "priority": st.none() | st.integers(0, (1 << 31) - 1),
         }
     ),
     max_size=12,
@@ -126,6 +129,8 @@ CHANGES: list[dict[str, Any]] = [
     {"deliveryTimestamp": None},
     {"brokerName": "broker-b"},
     {"queueId": 2},
+    {"priority": 4},
+    {"priority": 0},
     {"queueId": None},
 ]
 
