@@ -86,7 +86,7 @@ def test_the_manual_s_container_can_be_written_so() -> None:
 
 
 def test_the_offsets_that_the_guide_takes_from_a_checkpoint_are_taken() -> None:
-    text = (ROOT / "docs/writing.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/writing-details.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^\{\"creationIds.*$", text, re.MULTILINE)
     (shown,) = re.findall(r"in the last line, here `(.*)`", text)
     whole = json.loads(line)
