@@ -1,4 +1,4 @@
-"""What the connector is to a real cluster, and what its owner sees and sets (docs/apache.md)."""
+"""How a real cluster sees the connector, and what its operator sees and sets (docs/apache.md)."""
 
 from __future__ import annotations
 
