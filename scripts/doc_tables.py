@@ -1,4 +1,4 @@
-"""Generates the tables of docs/options.md, docs/broker.md and docs/access.md from the declarations in the code.
+"""Generates the tables of the pages in ``TABLES`` from the declarations in the code.
 
 usage: python -m scripts.doc_tables           writes them between their markers
        python -m scripts.doc_tables --check   exits 1 if one of them differs
@@ -108,24 +108,6 @@ def commands() -> str:
     return table(("command", "what it does", "mqadmin's names"), rows)
 
 
-def methods() -> str:
-    """Returns the methods of each service that are served."""
-    rows = [
-        (
-            f"`{service.name}`",
-            ", ".join(name for name in service.methods if name in handlers),
-            ", ".join(name for name in service.methods if name not in handlers) or "-",
-        )
-        for service, handlers in (
-            (MESSAGING, MESSAGING_HANDLERS),
-            (COLUMNS, COLUMN_HANDLERS),
-            (ADMIN, ADMIN_HANDLERS),
-            (STAGES, STAGE_HANDLERS),
-        )
-    ]
-    return table(("service", "served", "answered UNIMPLEMENTED"), rows)
-
-
 def administration() -> str:
     """Returns what needs the right to administrate, with the calls of both protocols."""
     return calls_table(ADMINISTRATION)
@@ -177,10 +159,11 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "sink-columns": sink_columns,
     },
     "docs/broker.md": {
+        "commands": commands,
+    },
+    "docs/broker-settings.md": {
         "broker-flags": broker_flags,
         "broker-properties": broker_properties,
-        "commands": commands,
-        "methods": methods,
     },
     "docs/access.md": {
         "administration": administration,

@@ -19,7 +19,7 @@ PARTS: dict[str, tuple[list[str], int]] = {
     "data": (["--data-dir", "data"], 98),
     "tls": (["--tls-listen", "127.0.0.1:0"], 111),  # it makes a certificate
 }
-"""Flags, and the most memory that `serve` may take with them, in MB: 10 more than docs/broker.md says."""
+"""Flags, and the most memory that `serve` may take with them, in MB: 10 more than docs/broker-settings.md says."""
 ALL_OF_THEM = ([flag for flags, _ in PARTS.values() for flag in flags], 116)
 WITH_ARROW = {"send", "peek", "log"}
 HAS_PROC = Path("/proc/self/maps").exists()

@@ -106,7 +106,11 @@ def command_lines(document: str) -> list[str]:
     return [*shown, *(f"rmqpull-broker {command}" for command in composed)]
 
 
-SHOWN = [line for document in ("README.md", "docs/broker.md", "docs/client.md") for line in command_lines(document)]
+SHOWN = [
+    line
+    for document in ("README.md", "docs/broker.md", "docs/broker-settings.md", "docs/client.md")
+    for line in command_lines(document)
+]
 
 
 @pytest.mark.parametrize("line", SHOWN)
@@ -134,7 +138,9 @@ def test_a_composed_broker_lets_the_host_change_and_delete_what_exists() -> None
     )
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/broker.md", "docs/access.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/broker.md", "docs/broker-settings.md", "docs/access.md", "CHANGELOG.md"]
+)
 def test_each_variable_of_a_setting_exists(document: str) -> None:
     named = re.findall(r"RMQPULL_BROKER_\w+", (ROOT / document).read_text(encoding="utf-8"))
     assert sorted(set(named) - {CONFIG_VARIABLE, *map(name_variable, SETTINGS)}) == []

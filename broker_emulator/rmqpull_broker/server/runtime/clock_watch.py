@@ -48,7 +48,7 @@ class ClockWatch:
             _logger.warning(
                 "the newest message is from the future: its store time is %s, and the clock says %s. Messages in its "
                 "queue get that time until the clock has reached it, so offsets by time and event times are wrong "
-                "there. docs/broker.md (A clock that was wrong) says how to repair the directory",
+                "there. docs/durability.md (Messages from the future) says how to repair the directory",
                 format_time(newest_ms),
                 format_time(now_ms),
             )
