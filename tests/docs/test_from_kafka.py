@@ -1,4 +1,4 @@
-"""docs/from-kafka.md knows every option of the source, and names none that there is not."""
+"""docs/kafka-options.md knows every option of the source, and names none that there is not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from pyspark_rmqpull.options.source import OPTIONS
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "kafka-options.md").read_text(encoding="utf-8")
 NAMES = {option.name for option in OPTIONS}
 FROM_KAFKA = {option.kafka_name: option.name for option in OPTIONS if option.kafka_name is not None}
 
@@ -25,7 +26,7 @@ OF_KAFKA = """
 
 def section(title: str) -> str:
     found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", TEXT, re.MULTILINE | re.DOTALL)
-    assert found, f"the guide has no section {title!r}"
+    assert found, f"the page has no section {title!r}"
     return found[2]
 
 
@@ -70,5 +71,5 @@ def test_what_is_called_the_same_exists() -> None:
 
 
 def test_both_queries_are_python() -> None:
-    for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
+    for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
         compile(block, "docs/from-kafka.md", "exec")

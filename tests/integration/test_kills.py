@@ -61,7 +61,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
 
 
 def test_a_planned_batch_is_read_as_planned(queries: Queries, served: Topic) -> None:
-    """Messages that arrived since, and changed options, do not matter (docs/from-kafka.md, known complaints)."""
+    """Messages that arrived since, and changed options, do not matter (docs/kafka-options.md, known complaints)."""
 
     def fail(_: int) -> None:
         raise RuntimeError("the sink broke")

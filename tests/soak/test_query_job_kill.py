@@ -18,7 +18,7 @@ def send(broker: RunningBroker, first: int, until: int) -> None:
 
 
 def test_the_next_driver_reads_the_batch_that_a_killed_one_planned(tmp_path: Path, children: Children) -> None:
-    """Even with new messages and another ``maxOffsetsPerTrigger`` (docs/from-kafka.md, known complaints)."""
+    """Even with new messages and another ``maxOffsetsPerTrigger`` (docs/kafka-options.md, known complaints)."""
     with running_broker({"orders": 2}) as broker:
         send(broker, 0, 30)
         held = broker.faults.hold("PullColumns", times=None)

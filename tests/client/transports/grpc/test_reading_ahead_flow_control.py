@@ -161,7 +161,7 @@ def test_a_read_survives_a_restart_of_the_broker(
 def test_every_call_waits_for_a_broker_that_restarts(
     start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
-    """Kafka's driver waits for ever (docs/from-kafka.md, known complaints)."""
+    """Kafka's driver waits for ever (docs/kafka-options.md, known complaints)."""
     broker = start_broker({"orders": 2}, data_dir=tmp_path, extensions=extensions)
     client = connect(Connection(broker.endpoints, 1000 * WAIT_S))
     offsets = {queue(0): 0, queue(1): 0}
