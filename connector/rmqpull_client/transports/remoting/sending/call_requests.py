@@ -25,7 +25,7 @@ from rmqpull_client.transports.remoting.sending.row_checks import (
     find_other_types,
     find_without_keys,
 )
-from rmqpull_client.transports.remoting.sending.send_requests import (
+from rmqpull_client.transports.remoting.sending.row_requests import (
     BATCH_BYTES_MAX,
     BATCH_PROPERTY_BYTES_MAX,
     BATCH_ROWS_MAX,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_client.transports.remoting.sending.queue_choice import ANY_QUEUE
-from rmqpull_client.transports.remoting.sending.send_requests import RowKinds, cut_requests
+from rmqpull_client.transports.remoting.sending.row_requests import RowKinds, cut_requests
 
 Row = tuple[int, int, bool, int]
 ROWS = st.lists(st.tuples(st.integers(-1, 2), st.sampled_from([0, 1]), st.booleans(), st.integers(1, 9)), max_size=40)
