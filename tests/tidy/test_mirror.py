@@ -53,6 +53,9 @@ COVERED = {
     "connector/rmqpull_client/transports/remoting/network/calls.py": Covered(
         "client/transports/remoting/network/test_exchange.py", "an exchange is what makes these calls"
     ),
+    "connector/rmqpull_client/transports/remoting/sending/send_request.py": Covered(
+        "client/transports/remoting/sending/test_outbox.py", "an outbox is what its requests go through"
+    ),
     "connector/rmqpull_client/transports/grpc/calls.py": Covered(
         "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
     ),

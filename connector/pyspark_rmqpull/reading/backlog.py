@@ -15,9 +15,10 @@ from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.offsets import QueueOffsets, find_resume_offsets
 from pyspark_rmqpull.planning.partitions import keep_allocated
-from pyspark_rmqpull.planning.topics import find_topics, list_creation_ids, list_queues
+from pyspark_rmqpull.planning.topics import list_creation_ids, list_queues
 from pyspark_rmqpull.reading.history import History
 from pyspark_rmqpull.reading.partition_reader import LossReport
+from pyspark_rmqpull.reading.topics import find_topics
 from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, TopicBounds
 from rmqpull_client.offsets.stores import make_offset_look_up

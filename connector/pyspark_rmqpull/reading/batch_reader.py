@@ -15,9 +15,11 @@ from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.partitions import keep_allocated
 from pyspark_rmqpull.planning.starts_and_ends import refuse_start_offset_after_end, resolve_ends
-from pyspark_rmqpull.planning.topics import find_topics, list_creation_ids, list_queues
+from pyspark_rmqpull.planning.topics import list_creation_ids, list_queues
 from pyspark_rmqpull.reading.backlog import wait_for_topic
-from pyspark_rmqpull.reading.partition_reader import LossReport, QueueRangesPartition, make_partitions, read_partition
+from pyspark_rmqpull.reading.partition_reader import LossReport, QueueRangesPartition, read_partition
+from pyspark_rmqpull.reading.query_partitions import make_partitions
+from pyspark_rmqpull.reading.topics import find_topics
 from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, QueueRange, TopicBounds
 from rmqpull_client.offsets.stores import make_offset_look_up

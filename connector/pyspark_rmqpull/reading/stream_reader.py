@@ -20,7 +20,8 @@ from pyspark_rmqpull.progress.group_progress import GroupProgress
 from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
 from pyspark_rmqpull.reading.history import History
 from pyspark_rmqpull.reading.message_wait import MessageWait
-from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
+from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, read_partition
+from pyspark_rmqpull.reading.query_partitions import make_partitions
 from pyspark_rmqpull.spark_releases.release import (
     ReadAllAvailable,
     ReadLimit,

@@ -91,7 +91,7 @@ class RemotingClient:
         message_filter: MessageFilter = EVERYTHING,
         on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
-        """Pulls many segments of each queue at once."""
+        """Pulls many spans of each queue at once."""
         return Read(self._channel, self._flow, group, columns, message_filter, on_loss).read(ranges)
 
     def look_at(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyspark_rmqpull.planning.topics import TopicSelection, find_topics
+from pyspark_rmqpull.planning.topics import TopicSelection
+from pyspark_rmqpull.reading.topics import find_topics
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError

@@ -12,9 +12,9 @@ from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request
+from rmqpull_client.transports.remoting.reading.pull_plan import PlanLimits, PullPlan, SpanPiece
 from rmqpull_client.transports.remoting.reading.reader import Reader
 from rmqpull_client.transports.remoting.reading.rows import decode_pieces
-from rmqpull_client.transports.remoting.reading.spans import PlanLimits, PullPlan, SpanPiece
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError

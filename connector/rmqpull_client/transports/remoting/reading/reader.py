@@ -22,6 +22,7 @@ from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
 from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
+from rmqpull_client.transports.remoting.reading.pull_plan import PullPlan, Span, SpanPiece
 from rmqpull_client.transports.remoting.reading.pulls import (
     PullFrames,
     ReceivedPull,
@@ -32,7 +33,6 @@ from rmqpull_client.transports.remoting.reading.pulls import (
 )
 from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE
-from rmqpull_client.transports.remoting.reading.spans import PullPlan, Span, SpanPiece
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 
@@ -179,15 +179,15 @@ class Reader:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(self, segments: Iterable[Span]) -> None:
+    def _send(self, spans: Iterable[Span]) -> None:
         """Sends pulls, all that go to one broker with one call, as far as a proxy has room for them."""
-        for segment in segments:
-            queue = segment.queue
+        for span in spans:
+            queue = span.queue
             key = _LinkKey(queue.broker_name, self._broker_ids.get(queue, MASTER_ID))
             lane = self._lanes.get(key)
             if lane is None:
                 lane = self._lanes[key] = _Lane(key)
-            lane.unsent.append(segment)
+            lane.unsent.append(span)
         for lane in list(self._lanes.values()):
             self._send_unsent(lane)
 
@@ -197,10 +197,10 @@ class Reader:
             room = waiting if link.room is None else min(link.room, waiting)
             self._send_to(link, [lane.unsent.popleft() for _ in range(room)])
 
-    def _send_to(self, link: _Link, segments: list[Span]) -> None:
-        located = segments
+    def _send_to(self, link: _Link, spans: list[Span]) -> None:
+        located = spans
         if link.connection is None:
-            located = self._open(link, segments)
+            located = self._open(link, spans)
         connection = link.connection
         if connection is None:
             return
@@ -210,21 +210,21 @@ class Reader:
             located = located[:room]
         now_s = self._now_s()
         frames = []
-        for segment in located:
+        for span in located:
             opaque = connection.next_opaque()
-            link.pulls[opaque] = segment
-            segment.sent_s = now_s
-            frames.append(self._frames.make(segment.queue, opaque, segment.offset, segment.asked))
+            link.pulls[opaque] = span
+            span.sent_s = now_s
+            frames.append(self._frames.make(span.queue, opaque, span.offset, span.asked))
         connection.send(frames)
         self._flush(link, connection)
 
-    def _open(self, link: _Link, segments: list[Span]) -> list[Span]:
+    def _open(self, link: _Link, spans: list[Span]) -> list[Span]:
         """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away.
 
         Returns the pulls to send: those of topics without a route are taken care of.
         """
         now_s = self._now_s()
-        left = segments
+        left = spans
         while left:
             target = Target.of(left[0].queue, link.lane.key.broker_id, may_use_slave=True)
             try:
@@ -245,14 +245,14 @@ class Reader:
             break
         return left
 
-    def _take_not_located(self, segments: Sequence[Span], reason: NotLocatedYet) -> None:
+    def _take_not_located(self, spans: Sequence[Span], reason: NotLocatedYet) -> None:
         """Takes in that a route does not name a broker, for pulls of one topic."""
-        is_gone = self._is_gone(segments[0].queue)
-        for segment in segments:
+        is_gone = self._is_gone(spans[0].queue)
+        for span in spans:
             if is_gone:
-                self._plan.lose(segment, segment.queue_plan.until_offset, QUEUE_GONE)
+                self._plan.lose(span, span.queue_plan.until_offset, QUEUE_GONE)
             else:
-                self._repeats.add_not_located(segment, reason.error)
+                self._repeats.add_not_located(span, reason.error)
 
     def _flush(self, link: _Link, connection: BrokerConnection) -> None:
         try:
@@ -301,27 +301,27 @@ class Reader:
         for frame_start, frame_end in frames:
             start, end = frame_start - first, frame_end - first
             response = parse_response(buffer, start, end)
-            segment = pulls.pop(response.opaque, None)
-            if segment is None:
+            span = pulls.pop(response.opaque, None)
+            if span is None:
                 continue  # nobody waits for it
             link.lane.note_response(end - start)
-            if response.code or response.next_offset <= segment.offset:
-                self._judge(link, segment, response)
+            if response.code or response.next_offset <= span.offset:
+                self._judge(link, span, response)
                 continue
-            self._repeats.forget(segment)
+            self._repeats.forget(span)
             if response.suggested_broker != link.lane.key.broker_id:
-                self._follow(segment.queue, response.suggested_broker)
+                self._follow(span.queue, response.suggested_broker)
             body_start = response.body_start
-            row_count = response.next_offset - segment.offset
+            row_count = response.next_offset - span.offset
             if self._is_filtered:
                 row_count = count_records(buffer, body_start, end)
-            plan.accept(segment, response.next_offset, row_count, end - body_start, (buffer, body_start, end))
+            plan.accept(span, response.next_offset, row_count, end - body_start, (buffer, body_start, end))
 
-    def _judge(self, link: _Link, segment: Span, response: ReceivedPull) -> None:
+    def _judge(self, link: _Link, span: Span, response: ReceivedPull) -> None:
         """Takes in a response without messages."""
-        queue, plan = segment.queue, self._plan
-        until_offset = segment.queue_plan.until_offset
-        verdict = judge(response, segment.offset, until_offset, self._is_filtered, link.place.is_slave)
+        queue, plan = span.queue, self._plan
+        until_offset = span.queue_plan.until_offset
+        verdict = judge(response, span.offset, until_offset, self._is_filtered, link.place.is_slave)
         step = verdict.step
         seen = RemotingCommand(response.code, remark=response.remark)
         if step is Step.REFUSED:
@@ -331,15 +331,15 @@ class Reader:
                 log_reset(self._group, queue, response.next_offset)
             elif link.place.is_slave:
                 self._return_to_master(link, queue)
-            self._repeats.add_response(segment, link.place, seen)
+            self._repeats.add_response(span, link.place, seen)
             return
-        self._repeats.forget(segment)
+        self._repeats.forget(span)
         if step is Step.PASSED:
-            plan.accept(segment, response.next_offset, 0, 0, None)
+            plan.accept(span, response.next_offset, 0, 0, None)
         elif step is Step.LOST:
-            plan.lose(segment, verdict.until_offset, verdict.reason)
+            plan.lose(span, verdict.until_offset, verdict.reason)
         else:
-            plan.lose(segment, until_offset, QUEUE_GONE)
+            plan.lose(span, until_offset, QUEUE_GONE)
 
     def _follow(self, queue: MessageQueue, broker_id: int) -> None:
         """Sends the next pulls of a queue to the broker that a response suggests."""
@@ -360,18 +360,18 @@ class Reader:
 
     def _lose(self, link: _Link, lost: ConnectionLost) -> None:
         """Repeats everything that was in flight on a connection that was lost."""
-        segments = list(link.pulls.values())
+        spans = list(link.pulls.values())
         link.connection = None
         link.pulls.clear()
-        self._leave(link, lost, segments)
+        self._leave(link, lost, spans)
 
-    def _leave(self, link: _Link, lost: ConnectionLost, segments: list[Span]) -> None:
+    def _leave(self, link: _Link, lost: ConnectionLost, spans: list[Span]) -> None:
         """Repeats pulls that a broker did not respond to. The next attempt goes to another one if there is one."""
         if lost.cause is not Cause.CLOSED:
             self._avoided[link.place.address] = self._now_s() + AVOID_S
-            self._servers.note_lost(Target.of(segments[0].queue) if segments else Target("", ""), link.place, lost)
-        for segment in segments:
-            self._repeats.add_lost(segment, link.place, lost)
+            self._servers.note_lost(Target.of(spans[0].queue) if spans else Target("", ""), link.place, lost)
+        for span in spans:
+            self._repeats.add_lost(span, link.place, lost)
 
     def _check_time_limits(self, now_s: float) -> None:
         """Leaves connections that do not open, or bring nothing. Raises the error of a pull without time left."""

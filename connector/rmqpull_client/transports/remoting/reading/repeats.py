@@ -13,7 +13,7 @@ from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
-from rmqpull_client.transports.remoting.reading.spans import Span
+from rmqpull_client.transports.remoting.reading.pull_plan import Span
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
@@ -54,36 +54,36 @@ class PullRepeats:
         """When the next pull is due."""
         return self._waiting[0][0] if self._waiting else None
 
-    def forget(self, segment: Span) -> None:
+    def forget(self, span: Span) -> None:
         """Notes that a pull made progress."""
         if self._troubles:
-            self._troubles.pop(segment, None)
+            self._troubles.pop(span, None)
 
-    def add_lost(self, segment: Span, place: Place, lost: ConnectionLost) -> None:
+    def add_lost(self, span: Span, place: Place, lost: ConnectionLost) -> None:
         """Repeats a pull whose connection was lost."""
-        is_first = segment not in self._troubles
-        trouble = self._get(segment)
+        is_first = span not in self._troubles
+        trouble = self._get(span)
         trouble.attempts.add_lost(place, lost)
         if trouble.attempts.is_hopeless:
             raise trouble.attempts.make_error()
         if is_first and lost.cause is Cause.CLOSED:
             # Perhaps the server closed it as idle while the consumer was busy. This is no attempt.
-            self._put(segment, self._now_s())
+            self._put(span, self._now_s())
         else:
-            self._repeat(segment, trouble)
+            self._repeat(span, trouble)
 
-    def add_response(self, segment: Span, place: Place, response: RemotingCommand) -> None:
+    def add_response(self, span: Span, place: Place, response: RemotingCommand) -> None:
         """Repeats a pull after a response that asks for it."""
-        trouble = self._get(segment)
+        trouble = self._get(span)
         trouble.may_wait(self._now_s())  # a broker that comes back is busy at first
         trouble.attempts.add_busy(place, response)
-        self._repeat(segment, trouble)
+        self._repeat(span, trouble)
 
-    def add_not_located(self, segment: Span, error: RmqpullError) -> None:
+    def add_not_located(self, span: Span, error: RmqpullError) -> None:
         """Repeats a pull that could not be sent, as no broker for it is known."""
-        trouble = self._get(segment)
+        trouble = self._get(span)
         trouble.attempts.add_not_located(error, is_planned=True)
-        self._repeat(segment, trouble)
+        self._repeat(span, trouble)
 
     def take_due(self) -> list[Span]:
         """Returns the pulls to send now."""
@@ -92,32 +92,32 @@ class PullRepeats:
             due.append(heapq.heappop(self._waiting)[2])
         return due
 
-    def is_overdue(self, segment: Span, place: Place) -> bool:
+    def is_overdue(self, span: Span, place: Place) -> bool:
         """Whether a pull in flight was not responded to in time, and its broker counts as away.
 
         Raises the error of the pull if there is no time left.
         """
         now_s = self._now_s()
-        trouble = self._troubles.get(segment)
-        limit = TimeLimit.of(self._connection, segment.sent_s) if trouble is None else trouble.limit
+        trouble = self._troubles.get(span)
+        limit = TimeLimit.of(self._connection, span.sent_s) if trouble is None else trouble.limit
         if now_s < limit.deadline_s:
             return False
-        trouble = self._get(segment, segment.sent_s)
+        trouble = self._get(span, span.sent_s)
         trouble.attempts.add_lost(place, ConnectionLost(Cause.TIMED_OUT, "no response"))
         if not trouble.may_wait(now_s):
             raise trouble.attempts.make_error()
         return True
 
-    def _get(self, segment: Span, since_s: float | None = None) -> _Trouble:
-        trouble = self._troubles.get(segment)
+    def _get(self, span: Span, since_s: float | None = None) -> _Trouble:
+        trouble = self._troubles.get(span)
         if trouble is None:
-            attempts = Attempts(self._connection, Target.of(segment.queue), PULL)
+            attempts = Attempts(self._connection, Target.of(span.queue), PULL)
             limit = TimeLimit.of(self._connection, self._now_s() if since_s is None else since_s)
             trouble = _Trouble(limit, attempts, make_pauses_s(self._connection))
-            self._troubles[segment] = trouble
+            self._troubles[span] = trouble
         return trouble
 
-    def _repeat(self, segment: Span, trouble: _Trouble) -> None:
+    def _repeat(self, span: Span, trouble: _Trouble) -> None:
         trouble.attempts.count_try()
         pause_s, now_s = next(trouble.pauses_s), self._now_s()
         next_s = now_s if pause_s is None else now_s + pause_s
@@ -125,7 +125,7 @@ class PullRepeats:
             raise trouble.attempts.make_error()
         if trouble.attempts.is_away:
             WAITS.note(trouble.limit, now_s, trouble.attempts.servers)
-        self._put(segment, now_s + pause_s)
+        self._put(span, now_s + pause_s)
 
-    def _put(self, segment: Span, due_s: float) -> None:
-        heapq.heappush(self._waiting, (due_s, next(self._order), segment))
+    def _put(self, span: Span, due_s: float) -> None:
+        heapq.heappush(self._waiting, (due_s, next(self._order), span))

@@ -22,7 +22,7 @@ from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.messages.light_offsets import set_light_offsets
 from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
 from rmqpull_client.transports.remoting.messages.stored_messages import DamagedRecord, RecordTable, locate_records
-from rmqpull_client.transports.remoting.reading.spans import SpanPiece
+from rmqpull_client.transports.remoting.reading.pull_plan import SpanPiece
 
 QUEUE_GONE = "the queue does not exist"
 """The ``loss`` of pieces whose queue does not exist."""

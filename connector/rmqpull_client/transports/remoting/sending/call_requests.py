@@ -16,7 +16,6 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import TopicParts
 from rmqpull_client.transports.remoting.messages.batch_messages import MESSAGE_BYTES, EncodedMessages, encode_batch
 from rmqpull_client.transports.remoting.sending import outgoing
-from rmqpull_client.transports.remoting.sending.outbox import SendCall, SendRequest
 from rmqpull_client.transports.remoting.sending.queue_choice import ANY_QUEUE, Numbers, choose_queues
 from rmqpull_client.transports.remoting.sending.row_checks import (
     PROPERTIES_BYTES_MAX,
@@ -34,6 +33,7 @@ from rmqpull_client.transports.remoting.sending.row_requests import (
     RowKinds,
     cut_requests,
 )
+from rmqpull_client.transports.remoting.sending.send_request import SendCall, SendRequest
 from rmqpull_proto.remoting.properties import DELAY, TIMER_DELIVER_MS
 
 _RETRY_PREFIX = "%RETRY%"

@@ -28,10 +28,11 @@ from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
-from rmqpull_client.transports.remoting.sending.outbox import Outbox, Outcome, SendCall, SendLimits, SendRequest
+from rmqpull_client.transports.remoting.sending.outbox import Outbox
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
+from rmqpull_client.transports.remoting.sending.send_request import Outcome, SendCall, SendLimits, SendRequest
 from rmqpull_client.transports.remoting.sending.topic_attributes import NO_ATTRIBUTES, TopicAttributes, read_attributes
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand

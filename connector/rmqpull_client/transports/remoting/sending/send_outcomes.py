@@ -7,7 +7,7 @@ import re
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, RmqpullError
 from rmqpull_client.transports.remoting.network import failures
 from rmqpull_client.transports.remoting.network.calls import Call
-from rmqpull_client.transports.remoting.sending.outbox import Outcome, SendRequest
+from rmqpull_client.transports.remoting.sending.send_request import Outcome, SendRequest
 from rmqpull_proto.remoting.codes import ResponseCode
 
 _NOT_SAFE = frozenset(

@@ -11,8 +11,8 @@ from rmqpull_client.errors import BrokerBusy, BrokerUnavailable
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.network.cluster import Place
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
+from rmqpull_client.transports.remoting.reading.pull_plan import QueuePlan, Span
 from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
-from rmqpull_client.transports.remoting.reading.spans import QueuePlan, Span
 from rmqpull_proto.remoting.codes import ResponseCode
 
 REFUSED = ConnectionLost(Cause.NOT_CONNECTED, "Connection refused")

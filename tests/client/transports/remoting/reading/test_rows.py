@@ -10,8 +10,8 @@ import pytest
 
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.port import QueueRows
+from rmqpull_client.transports.remoting.reading.pull_plan import QueuePlan, SpanPiece
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE, Decoded, decode_pieces
-from rmqpull_client.transports.remoting.reading.spans import QueuePlan, SpanPiece
 from rmqpull_proto.columns import BODY_ENCODINGS
 from tests.harness.recorded_messages import CLIENTS, read_recorded
 from tests.harness.stored_records import StoredRecord

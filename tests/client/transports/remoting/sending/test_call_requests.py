@@ -11,8 +11,8 @@ import pytest
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
-from rmqpull_client.transports.remoting.sending.outbox import SendCall, SendRequest
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
+from rmqpull_client.transports.remoting.sending.send_request import SendCall, SendRequest
 from rmqpull_proto.columns import PUBLISH_SCHEMA
 from rmqpull_proto.remoting.properties import decode_properties
 

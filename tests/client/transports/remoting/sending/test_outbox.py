@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from rmqpull_client.errors import BrokerUnavailable
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.transports.remoting.sending.outbox import Outbox, Outcome, SendCall, SendLimits, SendRequest
+from rmqpull_client.transports.remoting.sending.outbox import Outbox
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
+from rmqpull_client.transports.remoting.sending.send_request import Outcome, SendCall, SendLimits, SendRequest
 
 A = [MessageQueue("orders", "a", number) for number in range(2)]
 B = [MessageQueue("orders", "b", number) for number in range(2)]

@@ -16,8 +16,8 @@ from rmqpull_client.transports.away import TimeLimit
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.sending.outbox import Outcome, SendCall, SendRequest
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
+from rmqpull_client.transports.remoting.sending.send_request import Outcome, SendCall, SendRequest
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.client.transports.remoting.sending.test_outbox import Rows
 

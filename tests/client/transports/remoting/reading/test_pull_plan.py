@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import MessageQueue, QueueRange
-from rmqpull_client.transports.remoting.reading.spans import (
+from rmqpull_client.transports.remoting.reading.pull_plan import (
     RESPONSE_BYTES,
-    SEGMENTS_MAX,
+    SPANS_MAX,
     PlanLimits,
     PullPlan,
     Span,
@@ -33,14 +33,14 @@ def ranges(*sizes: int) -> list[QueueRange]:
     return [QueueRange(queue(number), 0, size) for number, size in enumerate(sizes)]
 
 
-def bounds(segments: Sequence[Span]) -> list[tuple[int, int]]:
-    return [(segment.offset, segment.until_offset) for segment in segments]
+def bounds(spans: Sequence[Span]) -> list[tuple[int, int]]:
+    return [(span.offset, span.until_offset) for span in spans]
 
 
-def respond(plan: PullPlan, segment: Span, count: int | None = None, byte_count: int = 100) -> None:
+def respond(plan: PullPlan, span: Span, count: int | None = None, byte_count: int = 100) -> None:
     """Respond with the messages that were asked for, or with fewer."""
-    count = segment.asked if count is None else count
-    plan.accept(segment, segment.offset + count, count, byte_count * count, "rows")
+    count = span.asked if count is None else count
+    plan.accept(span, span.offset + count, count, byte_count * count, "rows")
 
 
 def offsets(pieces: Sequence[SpanPiece]) -> list[tuple[int, int]]:
@@ -59,7 +59,7 @@ def test_many_pulls_of_a_queue_are_in_flight() -> None:
 
 def test_all_queues_take_part_in_a_narrow_limit() -> None:
     plan = PullPlan(ranges(*[1_000] * 4), PlanLimits(32, 1_000, 1 << 30, 4 * RESPONSE_BYTES), is_filtered=False)
-    assert [segment.queue.queue_id for segment in plan.start_pulls()] == [0, 1, 2, 3]
+    assert [span.queue.queue_id for span in plan.start_pulls()] == [0, 1, 2, 3]
 
 
 def test_one_pull_goes_whatever_the_limits_are() -> None:
@@ -76,34 +76,34 @@ def test_a_response_counts_with_the_bytes_of_earlier_ones() -> None:
     plan = PullPlan(ranges(100_000), limits, is_filtered=False)
     first = plan.start_pulls()
     assert len(first) == 10
-    for segment in first:
-        respond(plan, segment, byte_count=100)
+    for span in first:
+        respond(plan, span, byte_count=100)
     plan.take(10_000, 1 << 30)
     assert len(plan.start_pulls()) == 32  # 32 messages of 100 bytes are less than assumed
 
 
 @pytest.mark.parametrize("given", [8, 1, 32])
-def test_segments_get_the_size_of_responses(given: int) -> None:
+def test_spans_get_the_size_of_responses(given: int) -> None:
     plan = PullPlan(ranges(100_000), WIDE, is_filtered=False)
     for _ in range(32 // given):
-        for segment in plan.start_pulls():
-            respond(plan, segment, given)
+        for span in plan.start_pulls():
+            respond(plan, span, given)
     plan.take(10_000, 1 << 30)
-    assert {segment.asked for segment in plan.start_pulls()} == {given}
+    assert {span.asked for span in plan.start_pulls()} == {given}
 
 
-def test_segments_grow_again() -> None:
+def test_spans_grow_again() -> None:
     plan = PullPlan(ranges(1_000_000), WIDE, is_filtered=False)
-    for segment in plan.start_pulls():
-        respond(plan, segment, 1)
+    for span in plan.start_pulls():
+        respond(plan, span, 1)
     for _ in range(200):
-        for segment in plan.start_pulls():
-            respond(plan, segment)
+        for span in plan.start_pulls():
+            respond(plan, span)
         plan.take(100_000, 1 << 30)
     assert plan.start_pulls()[-1].asked == 32
 
 
-@pytest.mark.parametrize(("flow", "pulls"), [(Flow(), SEGMENTS_MAX), (Flow(pull_threshold_for_queue=1_000), 32)])
+@pytest.mark.parametrize(("flow", "pulls"), [(Flow(), SPANS_MAX), (Flow(pull_threshold_for_queue=1_000), 32)])
 def test_the_pulls_of_a_queue_are_limited_by_its_messages(flow: Flow, pulls: int) -> None:
     limits = PlanLimits.of(flow)
     plan = PullPlan(ranges(1 << 20), replace(limits, bytes_max=1 << 30, queue_bytes_max=1 << 30), is_filtered=False)
@@ -117,16 +117,16 @@ def test_with_a_filter_the_first_pull_goes_alone() -> None:
     assert bounds(plan.start_pulls())[:2] == [(800, 1_600), (1_600, 2_400)]
 
 
-def test_the_segments_that_wait_for_the_first_one_are_limited() -> None:
+def test_the_spans_that_wait_for_the_first_one_are_limited() -> None:
     plan = PullPlan(ranges(1 << 20), WIDE, is_filtered=True)
     plan.accept(plan.start_pulls()[0], 800, 0, 0, None)
     head, *others = plan.start_pulls()
     while others:
-        for segment in others:
-            plan.accept(segment, segment.until_offset, 0, 0, None)
+        for span in others:
+            plan.accept(span, span.until_offset, 0, 0, None)
         others = plan.start_pulls()
-    assert head.queue_plan.segments[0] is head
-    assert len(head.queue_plan.segments) == SEGMENTS_MAX
+    assert head.queue_plan.spans[0] is head
+    assert len(head.queue_plan.spans) == SPANS_MAX
 
 
 # --- in which order pieces are given out ------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def test_a_slow_queue_does_not_delay_others() -> None:
 
 def test_a_batch_has_a_limit_of_rows_and_bytes() -> None:
     plan = PullPlan(ranges(320), WIDE, is_filtered=False)
-    for segment in plan.start_pulls():
-        respond(plan, segment)
+    for span in plan.start_pulls():
+        respond(plan, span)
     assert plan.byte_count == 32_000
     assert len(plan.take(70, 1 << 30)) == 2
     assert len(plan.take(10_000, 10_000)) == 3
@@ -186,14 +186,14 @@ def test_a_loss_reaches_into_messages_that_nobody_asked_for() -> None:
     assert bounds(plan.start_pulls())[0] == (700, 732)
 
 
-def test_a_filter_that_passes_over_the_end_of_the_last_segment_lengthens_it() -> None:
+def test_a_filter_that_passes_over_the_end_of_the_last_span_lengthens_it() -> None:
     plan = PullPlan(ranges(1_000), WIDE, is_filtered=True)
     [first] = plan.start_pulls()
     plan.accept(first, 500, 3, 300, "rows")
     assert offsets(plan.take(10_000, 1 << 30)) == [(0, 500)]
 
 
-def test_a_filter_that_passes_over_the_end_of_another_segment_does_not() -> None:
+def test_a_filter_that_passes_over_the_end_of_another_span_does_not() -> None:
     plan = PullPlan(ranges(10_000), WIDE, is_filtered=True)
     plan.accept(plan.start_pulls()[0], 32, 32, 3_200, "rows")
     first, *_ = plan.start_pulls()
@@ -221,39 +221,39 @@ class SimulatedBroker:
         """Whether the filter keeps the message."""
         return not self.is_filtered or random.Random(offset).random() < self.density
 
-    def pull(self, plan: PullPlan, segment: Span) -> None:
-        offset = segment.offset
+    def pull(self, plan: PullPlan, span: Span) -> None:
+        offset = span.offset
         if self.chance.random() < 0.05:
             self.min_offset = min(self.max_offset, self.min_offset + self.chance.randint(0, 200))
         if offset < self.min_offset:
-            plan.lose(segment, self.min_offset, "too small")
+            plan.lose(span, self.min_offset, "too small")
         elif offset >= self.max_offset:
-            plan.lose(segment, segment.queue_plan.until_offset, "beyond the end")
+            plan.lose(span, span.queue_plan.until_offset, "beyond the end")
         else:
-            self._find(plan, segment)
+            self._find(plan, span)
 
-    def _find(self, plan: PullPlan, segment: Span) -> None:
-        at, found = segment.offset, list[int]()
-        most = min(segment.asked, self.chance.randint(1, self.given_max))
-        while at < min(self.max_offset, segment.offset + SCAN) and len(found) < most:
+    def _find(self, plan: PullPlan, span: Span) -> None:
+        at, found = span.offset, list[int]()
+        most = min(span.asked, self.chance.randint(1, self.given_max))
+        while at < min(self.max_offset, span.offset + SCAN) and len(found) < most:
             if self.has(at):
                 found.append(at)
             at += 1
-        plan.accept(segment, at, len(found), 100 * len(found), found or None)
+        plan.accept(span, at, len(found), 100 * len(found), found or None)
 
 
 def run_to_end(plan: PullPlan, brokers: Sequence[SimulatedBroker], chance: random.Random) -> Iterator[SpanPiece]:
     in_flight: list[Span] = []
     while not plan.is_done:
         started = plan.start_pulls()
-        assert not {id(segment) for segment in started} & {id(segment) for segment in in_flight}
+        assert not {id(span) for span in started} & {id(span) for span in in_flight}
         assert plan.byte_count <= 6 * RESPONSE_BYTES or plan.pulls_in_flight <= 1
         in_flight += started
         chance.shuffle(in_flight)
         # After a lost connection the rest is asked again: the plan does not notice.
         for _ in range(chance.randint(0, len(in_flight))):
-            segment = in_flight.pop()
-            brokers[segment.queue.queue_id].pull(plan, segment)
+            span = in_flight.pop()
+            brokers[span.queue.queue_id].pull(plan, span)
         yield from plan.take(chance.randint(1, 300), 1 << 30)
 
 

@@ -1,7 +1,7 @@
 """The plan of pipelined pulls: which pull goes next, and in which order its rows are given out.
 
-The range of each queue is cut into *segments*, each as long as what the broker was seen to give to one pull. Many
-segments of a queue are in flight at once, each with one pull. If a response stops short, the next pull of the segment
+The range of each queue is cut into *spans*, each as long as what the broker was seen to give to one pull. Many
+spans of a queue are in flight at once, each with one pull. If a response stops short, the next pull of the span
 starts where it stopped. So nothing is pulled twice and nothing is left out, whatever the broker gives. Responses come
 in any order; their pieces are given out in the order of the queue.
 
@@ -18,8 +18,8 @@ from typing import Any
 from rmqpull_client.flow import MIB, Flow
 from rmqpull_client.model import MessageQueue, QueueRange
 
-SEGMENTS_MAX = 256
-"""The segments of one queue that are in flight, or that wait for an earlier one."""
+SPANS_MAX = 256
+"""The spans of one queue that are in flight, or that wait for an earlier one."""
 QUEUE_MESSAGES_MAX = 8_192
 """The messages of one queue that may be pulled ahead, unless the flow says otherwise.
 
@@ -29,9 +29,9 @@ A default broker returns 32 messages per pull, and a task often reads a single q
 RESPONSE_BYTES = 256 << 10
 """The assumed size of a response before the first one: RocketMQ's maxTransferBytesOnMessageInMemory."""
 FULL_RESPONSES = 64
-"""So many responses with all that was asked for, one after the other, double the length of segments."""
-FILTERED_SEGMENT_MAX = 16_384
-"""The longest segment of a read with a filter. A pull that finds no match scans 800 offsets (rules 3.2)."""
+"""So many responses with all that was asked for, one after the other, double the length of spans."""
+FILTERED_SPAN_MAX = 16_384
+"""The longest span of a read with a filter. A pull that finds no match scans 800 offsets (rules 3.2)."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Span:
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue of the segment."""
+        """The queue of the span."""
         return self.queue_plan.queue
 
 
@@ -120,15 +120,15 @@ class QueuePlan:
         "largest_response",
         "message_count",
         "queue",
-        "segment_size",
-        "segments",
+        "span_size",
+        "spans",
         "until_offset",
     )
 
-    def __init__(self, entry: QueueRange, segment_size: int) -> None:
+    def __init__(self, entry: QueueRange, span_size: int) -> None:
         self.queue, self.cut_offset, self.until_offset = entry
-        self.segment_size = segment_size
-        self.segments: deque[Span] = deque()
+        self.span_size = span_size
+        self.spans: deque[Span] = deque()
         self.is_learnt = False
         self.full_responses = 0
         self.bytes_per_message = 0.0
@@ -138,15 +138,15 @@ class QueuePlan:
     @property
     def is_done(self) -> bool:
         """Whether all pieces of the queue have been received."""
-        return not self.segments and self.cut_offset >= self.until_offset
+        return not self.spans and self.cut_offset >= self.until_offset
 
     def cut(self, until_offset: int) -> Span:
-        """Cuts the next segment off the range."""
-        segment = Span(self, self.cut_offset, until_offset)
-        segment.is_head = not self.segments
+        """Cuts the next span off the range."""
+        span = Span(self, self.cut_offset, until_offset)
+        span.is_head = not self.spans
         self.cut_offset = until_offset
-        self.segments.append(segment)
-        return segment
+        self.spans.append(span)
+        return span
 
     def estimate_bytes(self, message_count: int) -> int:
         """Returns how many bytes a response may have."""
@@ -197,56 +197,56 @@ class PullPlan:
     # --- pulls --------------------------------------------------------------------------------------------------------
 
     def start_pulls(self) -> list[Span]:
-        """Returns the segments whose next pull goes now. They count as in flight."""
+        """Returns the spans whose next pull goes now. They count as in flight."""
         started: list[Span] = []
         if self._short:
             self._go_on(started)
         while not self._short:
             count = len(started)
             for plan in self._open:
-                if (segment := self._cut_next(plan)) is not None:
-                    self._start(segment, started)
+                if (span := self._cut_next(plan)) is not None:
+                    self._start(span, started)
             if len(started) == count:
                 break
         self._open.rotate(-1)  # another queue is the first one when the limits let only a few pulls go
         return started
 
     def _go_on(self, started: list[Span]) -> None:
-        """Starts the next pulls of segments that stopped short. They go before new segments."""
+        """Starts the next pulls of spans that stopped short. They go before new spans."""
         waiting: list[Span] = []
-        for segment in self._short:
-            if self._fits(segment.queue_plan, segment.until_offset - segment.offset):
-                self._start(segment, started)
+        for span in self._short:
+            if self._fits(span.queue_plan, span.until_offset - span.offset):
+                self._start(span, started)
             else:
-                waiting.append(segment)
+                waiting.append(span)
         if waiting and not self.pulls_in_flight and not self._ready:
-            # Only the first segment of a queue frees memory.
-            head = next(segment for segment in waiting if segment.is_head)
+            # Only the first span of a queue frees memory.
+            head = next(span for span in waiting if span.is_head)
             waiting.remove(head)
             self._start(head, started)
         self._short = waiting
 
-    def _start(self, segment: Span, started: list[Span]) -> None:
-        plan = segment.queue_plan
-        segment.asked = min(segment.until_offset - segment.offset, self._limits.batch_size)
-        segment.estimate = plan.estimate_bytes(segment.asked)
-        plan.message_count += segment.asked
-        plan.byte_count += segment.estimate
-        self._byte_count += segment.estimate
+    def _start(self, span: Span, started: list[Span]) -> None:
+        plan = span.queue_plan
+        span.asked = min(span.until_offset - span.offset, self._limits.batch_size)
+        span.estimate = plan.estimate_bytes(span.asked)
+        plan.message_count += span.asked
+        plan.byte_count += span.estimate
+        self._byte_count += span.estimate
         self.pulls_in_flight += 1
-        started.append(segment)
+        started.append(span)
 
     def _cut_next(self, plan: QueuePlan) -> Span | None:
-        """Cuts the next segment of a queue if a pull of it is within the limits."""
+        """Cuts the next span of a queue if a pull of it is within the limits."""
         limits = self._limits
         if (
             plan.cut_offset >= plan.until_offset
-            or len(plan.segments) >= (SEGMENTS_MAX if plan.is_learnt or not self._is_filtered else 1)
+            or len(plan.spans) >= (SPANS_MAX if plan.is_learnt or not self._is_filtered else 1)
             or plan.message_count > limits.queue_messages_max
             or plan.byte_count > limits.queue_bytes_max
         ):
             return None
-        until_offset = min(plan.cut_offset + plan.segment_size, plan.until_offset)
+        until_offset = min(plan.cut_offset + plan.span_size, plan.until_offset)
         is_only = not self.pulls_in_flight and not self._ready
         if not is_only and not self._fits(plan, until_offset - plan.cut_offset):
             return None
@@ -258,61 +258,61 @@ class PullPlan:
 
     # --- responses ----------------------------------------------------------------------------------------------------
 
-    def accept(self, segment: Span, next_offset: int, row_count: int, byte_count: int, content: Any) -> None:
+    def accept(self, span: Span, next_offset: int, row_count: int, byte_count: int, content: Any) -> None:
         """Takes in a response with rows, or one in which the filter dropped all messages up to ``next_offset``.
 
         ``next_offset`` is beyond the offset of the pull.
         """
-        plan = segment.queue_plan
-        self._learn(segment, next_offset, row_count, byte_count)
-        if next_offset > segment.until_offset == plan.cut_offset:  # a filter passed over messages that nobody asked for
-            segment.until_offset = plan.cut_offset = min(next_offset, plan.until_offset)
-        until_offset = min(next_offset, segment.until_offset)
-        self._finish_pull(segment, SpanPiece(plan, segment.offset, until_offset, row_count, byte_count, content))
+        plan = span.queue_plan
+        self._learn(span, next_offset, row_count, byte_count)
+        if next_offset > span.until_offset == plan.cut_offset:  # a filter passed over messages that nobody asked for
+            span.until_offset = plan.cut_offset = min(next_offset, plan.until_offset)
+        until_offset = min(next_offset, span.until_offset)
+        self._finish_pull(span, SpanPiece(plan, span.offset, until_offset, row_count, byte_count, content))
 
-    def lose(self, segment: Span, until_offset: int, loss: str) -> None:
-        """Takes in that the messages before ``until_offset`` are lost, also those of segments that are not cut yet.
+    def lose(self, span: Span, until_offset: int, loss: str) -> None:
+        """Takes in that the messages before ``until_offset`` are lost, also those of spans that are not cut yet.
 
         ``until_offset`` is beyond the offset of the pull.
         """
-        plan = segment.queue_plan
+        plan = span.queue_plan
         self._finish_pull(
-            segment, SpanPiece(plan, segment.offset, min(until_offset, segment.until_offset), loss=loss), until_offset
+            span, SpanPiece(plan, span.offset, min(until_offset, span.until_offset), loss=loss), until_offset
         )
 
-    def _finish_pull(self, segment: Span, piece: SpanPiece, lost_until: int = 0) -> None:
-        plan = segment.queue_plan
+    def _finish_pull(self, span: Span, piece: SpanPiece, lost_until: int = 0) -> None:
+        plan = span.queue_plan
         self.pulls_in_flight -= 1
-        plan.message_count += piece.row_count - segment.asked
-        plan.byte_count += piece.byte_count - segment.estimate
-        self._byte_count += piece.byte_count - segment.estimate
-        segment.offset = piece.until_offset
-        if segment.is_head:
+        plan.message_count += piece.row_count - span.asked
+        plan.byte_count += piece.byte_count - span.estimate
+        self._byte_count += piece.byte_count - span.estimate
+        span.offset = piece.until_offset
+        if span.is_head:
             self._make_ready(piece)
         else:
-            segment.pieces.append(piece)
-        if segment.offset < segment.until_offset:
-            self._short.append(segment)
+            span.pieces.append(piece)
+        if span.offset < span.until_offset:
+            self._short.append(span)
         if lost_until > plan.cut_offset:
             rest = plan.cut(min(lost_until, plan.until_offset))
             rest.pieces.append(SpanPiece(plan, rest.offset, rest.until_offset, loss=piece.loss))
             rest.offset = rest.until_offset
-        if segment.is_head and segment.offset >= segment.until_offset:
+        if span.is_head and span.offset >= span.until_offset:
             self._release(plan)
 
-    def _learn(self, segment: Span, next_offset: int, row_count: int, byte_count: int) -> None:
-        """Adapts the length of segments, and the expected size of responses, to a response."""
-        plan = segment.queue_plan
-        passed = next_offset - segment.offset
+    def _learn(self, span: Span, next_offset: int, row_count: int, byte_count: int) -> None:
+        """Adapts the length of spans, and the expected size of responses, to a response."""
+        plan = span.queue_plan
+        passed = next_offset - span.offset
         plan.full_responses += 1
-        if passed < segment.asked:
-            plan.segment_size = passed
+        if passed < span.asked:
+            plan.span_size = passed
             plan.full_responses = 0
-        elif plan.segment_size < passed:
-            plan.segment_size = min(passed, FILTERED_SEGMENT_MAX)
+        elif plan.span_size < passed:
+            plan.span_size = min(passed, FILTERED_SPAN_MAX)
         elif plan.full_responses >= FULL_RESPONSES:
-            longest = FILTERED_SEGMENT_MAX if self._is_filtered else self._limits.batch_size
-            plan.segment_size = min(2 * plan.segment_size, longest)
+            longest = FILTERED_SPAN_MAX if self._is_filtered else self._limits.batch_size
+            plan.span_size = min(2 * plan.span_size, longest)
             plan.full_responses = 0
         if row_count:
             # A little slower down than up: it is better to expect too much.
@@ -321,17 +321,17 @@ class PullPlan:
         plan.is_learnt = True
 
     def _release(self, plan: QueuePlan) -> None:
-        """Gives out the segments up to the first one that is not complete."""
-        segments = plan.segments
-        while segments:
-            head = segments[0]
+        """Gives out the spans up to the first one that is not complete."""
+        spans = plan.spans
+        while spans:
+            head = spans[0]
             head.is_head = True
             for piece in head.pieces:
                 self._make_ready(piece)
             head.pieces.clear()
             if head.offset < head.until_offset:
                 return
-            segments.popleft()
+            spans.popleft()
         if plan.cut_offset >= plan.until_offset:
             self._open.remove(plan)
             self._unfinished -= 1
