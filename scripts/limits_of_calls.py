@@ -228,14 +228,14 @@ LIMITS_OF_CALLS = {
             "messages in flight that the broker renews (`auto_renew`)",
             "core.popping.renewals:RENEWALS_MAX",
             "messages",
-            "others come again after 60 s",
+            "others are redelivered after 60 s",
             MEMORY,
         ),
         Limit(
             "time for which the broker renews a message",
             "core.popping.renewals:RENEWED_MS_MAX",
             "ms",
-            "it comes again",
+            "it is redelivered",
             "Apache's proxy (rules 5.12.3)",
         ),
         Limit(

@@ -84,7 +84,7 @@ def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
     """Makes the address of the remoting protocol; None if it is not served. Raises SettingError for bad TLS files."""
     if not config.remoting:
         return None
-    # Imported here, because a broker without it starts faster.
+    # Imported here, because a broker without remoting starts faster.
     from rmqpull_broker.server.remoting.ports import RemotingAddress
 
     context = None if config.tls is None else _load_tls_context(config.tls)
@@ -96,8 +96,8 @@ def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
 def make_tls_address(config: BrokerConfig) -> TlsAddress | None:
     """Makes the address of gRPC clients that speak TLS; None if they are not served.
 
-    Without files, it has a certificate that signs itself. Raises SettingError for files that cannot be used, and when
-    the library that makes certificates is missing.
+    Without files, the certificate is self-signed. Raises SettingError for files that cannot be used, and when the
+    library that makes certificates is missing.
     """
     if config.tls_listen is None:
         return None
@@ -111,7 +111,7 @@ def make_tls_address(config: BrokerConfig) -> TlsAddress | None:
             raise SettingError(
                 "without tls-certificate, tls-listen needs a library that makes one: pip install 'rmqpull[tls]'"
             ) from None
-    _load_tls_context(config.tls)  # gRPC does not tell what is wrong with a file
+    _load_tls_context(config.tls)  # only a check, because gRPC does not say what is wrong with a file
     certificate, key = Path(config.tls.certificate).read_bytes(), Path(config.tls.key).read_bytes()
     client_ca = None if config.tls.client_ca is None else Path(config.tls.client_ca).read_bytes()
     return TlsAddress(host, port, certificate, key, client_ca)

@@ -1,4 +1,4 @@
-"""The broker's settings. Each is declared once; the command line and the manual's table are generated from this."""
+"""The broker's settings. Each is declared once; the command line and the manual's table are generated from here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Setting:
 
     @property
     def is_switch(self) -> bool:
-        """Whether its flag stands alone. A variable and the file say true or false."""
+        """Whether its flag takes no value. In a variable or the file, it is true or false."""
         return not self.form
 
     @property
@@ -95,22 +95,22 @@ SETTINGS = (
         "remoting-advertised",
         "HOST:PORT,…",
         None,
-        "Addresses that routes tell to clients of the remoting protocol, one for each broker, such as mapped ports.",
+        "Addresses that routes give to clients of the remoting protocol, one for each broker, such as mapped ports.",
         parse_advertised,
     ),
     Setting(
         "remoting-vip",
         "",
         "false",
-        "Also listen two below each port that routes tell: Java's clients up to 4.5.0 send there (VIP channel).",
+        "Also listen two ports below each advertised port: Java clients up to 4.5.0 send there (VIP channel).",
         parse_switch,
     ),
     Setting(
         "tls-listen",
         "HOST:PORT",
         None,
-        "Address for gRPC clients that speak TLS, as Java's do by default. Without --tls-certificate, the broker makes "
-        "a certificate of its own, which needs rmqpull[tls]. Port 0 picks a free port, which the ready line shows.",
+        "Address for gRPC clients that use TLS, as Java clients do by default. Without --tls-certificate, the broker "
+        "makes its own certificate, which needs rmqpull[tls]. Port 0 picks a free port, which the ready line shows.",
         parse_address,
     ),
     Setting(
@@ -120,12 +120,12 @@ SETTINGS = (
         "PEM file with the certificate chain for TLS on the port of --tls-listen, and on those of --remoting.",
         parse_file,
     ),
-    Setting("tls-key", "FILE", None, "PEM file with the key of that certificate, without a password.", parse_file),
+    Setting("tls-key", "FILE", None, "PEM file with the private key of that certificate, not encrypted.", parse_file),
     Setting(
         "tls-client-ca",
         "FILE",
         None,
-        "PEM file with authorities. With it, a client that uses TLS needs a certificate of one of them.",
+        "PEM file with certificate authorities. With it, a TLS client needs a certificate signed by one of them.",
         parse_file,
     ),
     Setting(
@@ -215,7 +215,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """The files of TLS: a certificate chain, its key, and the authorities that sign the certificates of clients."""
+    """The TLS files: a certificate chain, its key, and the authorities that sign client certificates."""
 
     certificate: str
     key: str
@@ -294,10 +294,10 @@ def _check_addresses(values: Mapping[str, Any]) -> None:
 
 
 def _check_tls(values: Mapping[str, Any]) -> None:
-    """Raises SettingError for settings of TLS that do not fit each other."""
+    """Raises SettingError for TLS settings that contradict each other."""
     certificate, key, remoting = values["tls_certificate"], values["tls_key"], values["remoting"]
     if (certificate is None) != (key is None):
-        raise SettingError("tls-certificate and tls-key need each other: give both")
+        raise SettingError("tls-certificate and tls-key must be given together: give both")
     if certificate is not None and remoting is None and values["tls_listen"] is None:
         raise SettingError("tls-certificate has no effect without tls-listen or remoting: set one of them too")
     if certificate is None and values["tls_client_ca"] is not None:

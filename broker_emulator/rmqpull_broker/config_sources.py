@@ -64,7 +64,7 @@ def resolve(
             if value is not None
         ]
         if setting is PROPERTY:
-            # The source with the highest priority last: later values win.
+            # Reversed, because later values win: the source with the highest priority comes last.
             values[setting.attribute] = tuple(pair for pairs in reversed(found) for pair in pairs)
         else:
             values[setting.attribute] = found[0] if found else setting.default_value
@@ -106,7 +106,7 @@ def _parse(setting: Setting, text: str, source: str) -> Any:
 
 
 def _text(value: Any, source: str) -> str:
-    """Formats a value of TOML as for a flag."""
+    """Formats a TOML value as its flag takes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, str)):

@@ -20,7 +20,7 @@ LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 BROKERS_MAX = 64
 TLS_MODES = ("permissive", "enforcing")
-"""As ``tls.server.mode`` of Apache's servers: whether connections without TLS are served, too."""
+"""Like ``tls.server.mode`` of Apache's servers: whether connections without TLS are served too."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _BROKER_NAME = re.compile(r"[A-Za-z0-9_@-]{1,127}")
@@ -77,7 +77,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 
 def parse_advertised(text: str) -> tuple[Address, ...]:
-    """Parses addresses that are separated by commas. None may have port 0. Raises SettingError."""
+    """Parses addresses that are separated by commas. Refuses port 0. Raises SettingError."""
     addresses = parse_addresses(text)
     if any(address.port == 0 for address in addresses):
         raise SettingError(f"{text!r} has port 0: name the ports that clients connect to")
@@ -101,7 +101,7 @@ def parse_switch(text: str) -> bool:
 def parse_tls_mode(text: str) -> str:
     """Parses one of TLS_MODES. Raises SettingError."""
     if text not in TLS_MODES:
-        raise SettingError(f"{text!r} is not a mode of TLS: use {' or '.join(TLS_MODES)}")
+        raise SettingError(f"{text!r} is not a TLS mode: use {' or '.join(TLS_MODES)}")
     return text
 
 
@@ -182,7 +182,7 @@ def parse_clock(text: str) -> ClockSpec:
     moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     start_ms = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
     if start_ms < 0:
-        raise SettingError(f"{start!r} is before 1970, which store times cannot be")
+        raise SettingError(f"{start!r} is before 1970, and store times cannot be")
     return ClockSpec(is_manual=True, start_ms=start_ms)
 
 

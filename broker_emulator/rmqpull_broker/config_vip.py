@@ -1,4 +1,4 @@
-"""Checks the ports of the VIP channel: two below those that routes tell to clients of the remoting protocol."""
+"""Checks the ports of the VIP channel: each is two below a port that routes give to clients of remoting."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def check_vip_ports(
 ) -> None:
     """Raises SettingError if a port two below does not exist, or is another port of this broker.
 
-    Ports that are chosen later (0) are not checked: they are chosen so that they fit. ``others`` has the addresses of
-    other settings by the names of these.
+    Port 0 is not checked: the free port is chosen so that it fits. ``others`` has the addresses of other settings, by
+    setting name.
     """
     listening = {name: Address(*find_address(addresses, index)) for index, name in enumerate(brokers)}
     taken = {**others, **{f"remoting ({name})": address for name, address in listening.items()}}

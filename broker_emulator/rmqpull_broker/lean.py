@@ -1,5 +1,5 @@
-"""A process that only runs the broker: less memory by no NumPy, one heap for all threads, and the return of what is
-freed; and short searches of the garbage collector.
+"""Tuning for a process that only runs the broker. It saves memory (no NumPy, one heap for all threads, freed memory
+returned to the system) and keeps the pauses of the garbage collector short.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 LEFT_OUT = ("pandas", "numpy")
 
 SEARCH_THRESHOLDS = (700, 5, 3)
-"""A complete search looks at 4 * 6 * 701 objects: some 10 ms, and 50 ms with five times as many."""
+"""A full collection visits up to 4 * 6 * 701 objects: some 10 ms, and 50 ms with five times as many."""
 
 SWITCH_S = 0.0005
-"""Seconds after which a busy thread hands the interpreter over to one that waits for it."""
+"""Seconds after which a busy thread hands the interpreter over to a waiting one."""
 
 LOOK_S = 1.0
-"""Seconds between two looks at the memory that can be returned."""
+"""Seconds between two checks for memory that can be returned."""
 FREED_BYTES_MIN = 16 << 20
-"""Memory is returned when so much is freed, or the process has grown by so much, since it was returned last."""
+"""Memory is returned when this much was freed, or the process has grown by this much, since the last return."""
 BUSY_S = LOOK_S / 2
-"""Processor time between two looks, above which the broker is busy and needs its freed memory again at once."""
+"""CPU time between two checks above which the broker is busy, and would need freed memory again at once."""
 
 _BLOCK_BYTES = 64
-"""A cautious mean for Python's small objects, whose memory the C library does not tell."""
+"""A cautious average for Python's small objects, whose memory the C library does not report."""
 _M_ARENA_MAX = -8
 _STATM = "/proc/self/statm"
 _HEAP_FIELDS = (
@@ -56,7 +56,7 @@ def leave_out_numpy() -> None:
 
 
 def allow_many_connections() -> None:
-    """Raises the number of files that this process may have open to the most that the system allows it.
+    """Raises the limit of open files of this process to the most that the system allows.
 
     Each connection is an open file, and the usual limit is 1,024. Does nothing where the system has no such limit.
     """
@@ -88,19 +88,19 @@ def share_one_heap() -> None:
 def hand_over_often() -> None:
     """Lets a thread that waits for the interpreter have it after :data:`SWITCH_S`, and not after Python's 5 ms.
 
-    A send goes from the event loop to the log's thread and back, and those of gRPC take part. While the event loop is
-    busy, each of these steps waits so long.
+    A send goes from the event loop to the log's thread and back, and gRPC's threads take part. While the event loop is
+    busy, each of these steps waits that long.
     """
     sys.setswitchinterval(SWITCH_S)
 
 
 def keep_cycle_searches_short() -> None:
-    """Makes each search for cycles look only at objects that no complete search has looked at before.
+    """Makes each garbage collection visit only objects that no full collection has visited before.
 
     Python frees objects at once when nothing refers to them. For those that refer to each other, its garbage collector
-    looks at all objects again and again: half a second for a million consumer offsets, during which nobody gets an
-    answer. What the broker keeps for long is not in a cycle when it goes, so one look is enough. What a complete search
-    leaves is frozen: no search looks at it, and it is freed as ever.
+    visits all objects again and again: half a second for a million consumer offsets, during which nobody gets an
+    answer. What the broker keeps for long is in no cycle when it is dropped, so one visit is enough. What survives a
+    full collection is frozen: no collection visits it again, and it is still freed when nothing refers to it.
     """
     gc.set_threshold(*SEARCH_THRESHOLDS)
     gc.callbacks.append(_freeze_survivors)
@@ -114,10 +114,10 @@ def _freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
 class FreedMemory:
     """Returns freed memory to the system while the broker is not busy.
 
-    The C library keeps what lies below a block that is still used.
-    Arguments: what tells the bytes of memory that the process occupies, and those of its heap that are used; what
-    forgets all that can be made again, a piece of which can hold up 1 MB of freed memory; what returns freed memory;
-    and what tells the processor time in seconds.
+    The C library keeps freed memory that lies below a block in use.
+    Arguments: functions that read the process's resident bytes and the used bytes of its heap; one that drops caches,
+    because one cached object can pin 1 MB of freed memory; one that returns freed memory; and one that reads the CPU
+    time in seconds.
     """
 
     def __init__(
@@ -138,11 +138,11 @@ class FreedMemory:
         self._processor_s = read_processor_s()
 
     def look(self) -> None:
-        """Returns memory if there is enough of it. Call it every :data:`LOOK_S`."""
+        """Returns memory if enough was freed. Call it every :data:`LOOK_S`."""
         before_s, self._processor_s = self._processor_s, self._read_processor_s()
         resident, used = self._read_resident(), self.read_used()
         self._used = max(self._used, used)
-        # What is used and freed between two looks shows only in the growth of the process.
+        # What is allocated and freed between two checks shows only in the growth of the process.
         has_freed = resident - self._resident >= FREED_BYTES_MIN or self._used - used >= FREED_BYTES_MIN
         if has_freed and self._processor_s - before_s <= BUSY_S:
             self._forget()
@@ -180,7 +180,7 @@ def find_freed_memory(forget: Callable[[], object]) -> FreedMemory | None:
         return int(heap.uordblks + heap.hblkhd) + sys.getallocatedblocks() * _BLOCK_BYTES
 
     def return_freed() -> None:
-        gc.collect()  # also frees the tuples and dicts that Python keeps for later: one of them can hold up 1 MB
+        gc.collect()  # also drops Python's free lists of tuples and dicts: one of them can pin 1 MB
         trim(0)
 
     return FreedMemory(read_resident, read_used, forget, return_freed)

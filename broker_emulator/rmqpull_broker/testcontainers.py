@@ -42,7 +42,7 @@ class RocketMQEmulatorContainer(DockerContainer):
 
     ``topics`` has NORMAL topics by name, with their number of queues. Messages are lost with the container, unless
     :meth:`with_data_dir` stores them elsewhere. ``remoting`` also serves clients of the remoting protocol, such as
-    Java's classic ones, at :attr:`name_server`, and ``remoting_vip`` those of Java up to 4.5.0, too. ``host_network``
+    Java's classic ones, at :attr:`name_server`, and ``remoting_vip`` those of Java up to 4.5.0 too. ``host_network``
     is for a local engine without a bridge network: the broker then listens on a free loopback port of this machine.
     ``admin_from`` is the flag ``--admin-from``: in the container, this machine has an address of Docker's bridge, so
     without the flag a test could not change or delete what exists. Other arguments are those of
@@ -174,11 +174,11 @@ def _free_port() -> int:
 
 
 def _free_port_for_vip() -> int:
-    """Returns a free port. The one two below is free, too, and no other port within the container."""
+    """Returns a free port, such that the port two below is also free and has no other use in the container."""
     for _ in range(_TRIES_MAX):
         port = _free_port()
         with socket.socket() as vip, suppress(OSError):
             vip.bind(("127.0.0.1", port - _VIP_DISTANCE))
             if port - _VIP_DISTANCE not in _OWN_PORTS:
                 return port
-    raise ContainerStartException("no free port with a free one two below was found, which remoting_vip needs")
+    raise ContainerStartException("remoting_vip needs a free port with a free one two below it, and none was found")

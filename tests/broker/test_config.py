@@ -296,7 +296,7 @@ def test_every_setting_is_declared_completely(setting: Any) -> None:
             "remoting-advertised has 2 addresses for 1 brokers: give one for each broker",
         ),
         ({"remoting": "h:1,h:2"}, "remoting has 2 addresses for 1 brokers"),
-        ({"remoting": "h:1", "tls_key": "k"}, "tls-certificate and tls-key need each other"),
+        ({"remoting": "h:1", "tls_key": "k"}, "tls-certificate and tls-key must be given together"),
         ({"remoting": "h:1", "tls_client_ca": "c"}, "tls-client-ca has no effect without tls-certificate"),
         ({"tls_listen": "h:1", "tls_client_ca": "c"}, "tls-client-ca has no effect without tls-certificate"),
         ({"remoting_tls_mode": "enforcing"}, "remoting-tls-mode has no effect without remoting"),
@@ -340,5 +340,5 @@ def test_administrators_are_peers_on_loopback_or_those_that_are_named() -> None:
 
 
 def test_bad_addresses_of_administrators_are_refused_with_the_form_of_good_ones() -> None:
-    with pytest.raises(SettingError, match="'localhost' is no IP address or network; use addresses such as"):
+    with pytest.raises(SettingError, match="'localhost' is not an IP address or network; use addresses such as"):
         parse_admin_from("localhost")

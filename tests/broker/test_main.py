@@ -54,8 +54,8 @@ def test_a_variable_says_who_administrates_and_the_log_says_so_where_others_may_
     assert client.code("DeleteTopic", admin.DeleteTopicRequest(name="single")) == "FORBIDDEN"
     assert client.code("PutTopic", admin.PutTopicRequest(name="other")) == "OK"
     (line,) = broker.log.splitlines()
-    assert "everybody who reaches 127.1 can " in line
-    assert " are for nobody (--admin-from): see docs/access.md" in line
+    assert "anyone who can reach 127.1 can " in line
+    assert " is allowed for nobody (--admin-from): see docs/access.md" in line
 
 
 @pytest.mark.processes

@@ -82,7 +82,7 @@ def test_with_few_file_descriptors_those_who_are_connected_go_on(
     wait_until(lambda: can_connect(address), "a place for the next client")
     assert read_numbers(client) == list(range(20))
     broker.stop()
-    assert "no connection can be taken: Too many open files" in broker.log
+    assert "cannot accept connections: Too many open files" in broker.log
     assert "Traceback" not in broker.log
 
 

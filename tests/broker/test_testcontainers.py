@@ -68,5 +68,5 @@ def test_a_test_administrates_its_container_from_the_host(
 
 
 def test_a_container_is_not_made_for_peers_that_cannot_be_read() -> None:
-    with pytest.raises(SettingError, match="'everybody' is no IP address or network"):
+    with pytest.raises(SettingError, match="'everybody' is not an IP address or network"):
         RocketMQEmulatorContainer(admin_from="everybody")

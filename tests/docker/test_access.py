@@ -64,7 +64,7 @@ def test_the_host_creates_topics_and_deletes_none_but_the_container_does(contain
         assert "--admin-from loopback," in status.message
         code, remark = delete_topic(broker.name_server, "orders")
         assert (code, "--admin-from loopback," in remark) == (ResponseCode.NO_PERMISSION, True)
-        assert "everybody who reaches 0.0.0.0 can" in broker.get_logs()[1].decode()
+        assert "anyone who can reach 0.0.0.0 can" in broker.get_logs()[1].decode()
         assert broker.exec(["rmqpull-broker", "topic", "delete", "orders", "--yes"]).exit_code == 0
         assert client.code("DescribeTopic", admin.DescribeTopicRequest(name="orders")) == "TOPIC_NOT_FOUND"
 

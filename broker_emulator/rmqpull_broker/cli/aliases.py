@@ -1,4 +1,4 @@
-"""The names and flags of ``mqadmin``'s commands, so that commands from memory or from old scripts work.
+"""The names and flags of ``mqadmin``'s commands, so that old habits and old scripts still work.
 
 An alias accepts the flags of mqadmin's command, ignores those without a meaning here (clusters, broker addresses), and
 calls one of our commands. It also accepts ``--endpoints``, ``--timeout`` and ``--json``.

@@ -29,7 +29,7 @@ class Example(click.Command):
 
 
 class OnceCommand(Example):
-    """A command that refuses a repeated flag unless it may be repeated; click would take the last value."""
+    """A command that refuses a repeated flag unless the flag allows it; click would take the last value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))

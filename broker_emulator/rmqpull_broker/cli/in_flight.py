@@ -21,7 +21,7 @@ _COLUMNS = (
 def show_in_flight(
     connection: Connection, topic: str | None, group: str | None, queue: QueueName | None, count: int, as_json: bool
 ) -> None:
-    """Shows messages of these names, the first ``count`` of them. Raises Refused and Unreachable."""
+    """Shows the first ``count`` messages that match these names. Raises Refused and Unreachable."""
     request = rpc.ListInFlightRequest(
         groups=[] if group is None else [group],
         topics=[] if topic is None else [topic],

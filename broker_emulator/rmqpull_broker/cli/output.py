@@ -48,7 +48,7 @@ def show(rows: Sequence[Row], keys: Sequence[str], *, as_json: bool, nothing: st
 
 
 def show_json(document: Any) -> None:
-    """Prints one JSON document on one line, as shells and jq expect it."""
+    """Prints a JSON document on one line, as shell scripts and jq expect it."""
     click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 

@@ -9,7 +9,7 @@ BrokerError
 │   MessageCorrupted, ClientIdRequired, UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty,
 │   MessageBodyTooLarge, MessagePropertiesTooLarge                        the caller must change the request
 ├── Forbidden, FilterNotSupported                                         a permission or a property forbids it
-├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names does not exist
+├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound the request names what does not exist
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
@@ -97,7 +97,7 @@ class IllegalFilterExpression(BrokerError):
 
 
 class IllegalPollingTime(BrokerError):
-    """A pull asks to park for too long."""
+    """A pull requests to park for too long."""
 
 
 class IllegalOffset(BrokerError):
@@ -123,7 +123,7 @@ class IllegalInvisibleTime(BrokerError):
 
 
 class InvalidReceiptHandle(BrokerError):
-    """A receipt handle cannot be read, or its time is over."""
+    """A receipt handle cannot be parsed, or has expired."""
 
 
 class IllegalDelivery(BrokerError):
@@ -141,7 +141,7 @@ class NoMessage(BrokerError):
 
 
 class PollingTimeout(BrokerError):
-    """A pop arrives after its consumer has given it up."""
+    """A pop arrives after its consumer has given up on it."""
 
     code = "MESSAGE_NOT_FOUND"
     response_code = 210
@@ -312,6 +312,6 @@ class InternalError(BrokerError):
 
 
 class RequestFailed(InternalError):
-    """A request over which a handler of Apache's broker stumbles. Its text is that of a Java exception, not ours."""
+    """A request that makes a handler of Apache's broker throw. The text is that of the Java exception, not ours."""
 
     code = "INTERNAL_SERVER_ERROR"

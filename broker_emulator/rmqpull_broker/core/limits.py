@@ -1,9 +1,9 @@
-"""Limits of messages (rules 5.5, 5.11). Imports nothing of the project."""
+"""Limits of messages (rules 5.5, 5.11). Imports nothing else of the broker."""
 
 from __future__ import annotations
 
 QUEUES_MAX = 1024
-"""Queues of one topic; Apache's BenchmarkTest, the widest of its own topics, has as many (rules 3.9.2)."""
+"""Queues of one topic: as many as BenchmarkTest, the widest of Apache's system topics (rules 3.9.2)."""
 
 BODY_BYTES_MAX = 4_194_304
 USER_PROPERTIES_MAX = 128
@@ -12,7 +12,7 @@ MESSAGE_GROUP_BYTES_MAX = 63
 DELAY_MS_MAX = 86_400_000
 """The maximum delay for clients of the gRPC protocol. A broker accepts more."""
 RECOVERY_S_MAX = 3_600
-"""The maximum immunity of a half message from checks."""
+"""The longest time before its first check that a half message can request."""
 STORED_PROPERTIES_BYTES_MAX = 32_767
 """The size of all properties that RocketMQ stores, ids and traces included (rules 3.10.1)."""
 

@@ -1,4 +1,4 @@
-"""The data types of the broker: topics, groups, queues and messages. Imports nothing of the project."""
+"""The data types of the broker: topics, groups, queues and messages. Imports nothing else of the broker."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TopicType(enum.Enum):
 class BodyEncoding(enum.IntEnum):
     """How a body is compressed. The broker never compresses or decompresses a body (rules 3.10.2).
 
-    The first numbers are those of ``apache.rocketmq.v2.Encoding``, which has one word for every kind of packing. The
-    numbers of 256 and more are the bits of RocketMQ's system flag (rules 4.7): bit 0, and the type in bits 8 to 10.
+    The first numbers are those of ``apache.rocketmq.v2.Encoding``, whose GZIP stands for every kind of compression. The
+    numbers from 256 are the bits of RocketMQ's system flag (rules 4.7): bit 0, and the type in bits 8 to 10.
     """
 
     IDENTITY = 1
@@ -101,7 +101,7 @@ class ExponentialBackoff:
 
 @dataclass(frozen=True)
 class CustomizedBackoff:
-    """One delay for each further attempt, in milliseconds. The last one counts for all attempts after it."""
+    """One delay for each further attempt, in milliseconds. The last one applies to all attempts after it."""
 
     next_ms: tuple[int, ...]
 

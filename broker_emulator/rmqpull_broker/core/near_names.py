@@ -1,4 +1,4 @@
-"""Finds the name that somebody meant who wrote an unknown one."""
+"""Suggests a known name for an unknown one, which is probably a typing mistake."""
 
 from __future__ import annotations
 

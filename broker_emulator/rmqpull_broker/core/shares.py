@@ -1,9 +1,9 @@
-"""Fair shares of what all peers of a broker use together, such as the places of parked pulls.
+"""Fair shares of a resource that all peers of a broker use together, such as the places of parked pulls.
 
-Nobody has a fixed share: a lone connection may use the whole. A reserve of an eighth comes on top. A connection may
-hold 8 times as much as is still free, and all connections of one address 64 times (dynamic thresholds, as in the
-buffers of switches). So a share bites only when the whole is nearly used, whoever comes then still finds something,
-and what the first ones give back goes to those that hold less.
+Shares are not fixed: a lone connection may use the whole. A reserve of an eighth comes on top. A connection may hold 8
+times as much as is still free, and all connections of one address 64 times (dynamic thresholds, as in the buffers of
+switches). So a share limits only when the whole is nearly used: a newcomer still gets something, and what the first
+ones give back goes to those that hold less.
 
 This module knows no sockets. An address is a machine, or all machines behind one NAT, bridge or proxy.
 """
@@ -13,24 +13,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 OF_CONNECTION = 8
-"""How many times of what is free one connection may hold."""
+"""One connection may hold this many times what is free."""
 OF_ADDRESS = 64
-"""How many times of what is free all connections of one address may hold together."""
+"""All connections of one address together may hold this many times what is free."""
 
 
 class Holder(NamedTuple):
-    """Who uses something: a connection, ``host:port``, and its address, ``host``."""
+    """Who holds a part: a connection, ``host:port``, and its address, ``host``."""
 
     connection: str
     address: str
 
 
 ANYBODY = Holder("", "")
-"""All peers whose address nobody knows."""
+"""All peers whose address is unknown."""
 
 
 def find_holder(remote_address: str) -> Holder:
-    """Returns the holder that comes from ``host:port``."""
+    """Returns the holder for ``host:port``."""
     return Holder(remote_address, remote_address.rpartition(":")[0])
 
 
@@ -39,18 +39,18 @@ class Shares:
 
     def __init__(self, whole: int) -> None:
         self.most = find_most(whole)
-        """What all hold together at most."""
+        """The most that all may hold together."""
         self.used = 0
         self._by_connection: dict[str, int] = {}
         self._by_address: dict[str, int] = {}
 
     @property
     def is_half_used(self) -> bool:
-        """Whether half of it is used. Before that, every holder may take one more."""
+        """Whether half of the whole is used. Until then, every holder may take one more."""
         return 2 * self.used >= self.most
 
     def allows(self, holder: Holder, count: int = 1) -> bool:
-        """Whether a holder may take so much more."""
+        """Whether a holder may take ``count`` more."""
         free = self.most - self.used - count
         return (
             self._by_connection.get(holder.connection, 0) + count <= OF_CONNECTION * free
@@ -74,7 +74,7 @@ class Shares:
                 counts.pop(key, None)
 
     def describe(self, holder: Holder) -> str:
-        """Says for a refusal how much is used, and by whom."""
+        """Describes for a refusal how much is used, and by whom."""
         return (
             f"{self.used} of at most {self.most} in all, {self._by_connection.get(holder.connection, 0)} by this "
             f"connection and {self._by_address.get(holder.address, 0)} from its address, whose share is used up"
@@ -82,5 +82,5 @@ class Shares:
 
 
 def find_most(whole: int) -> int:
-    """Returns what all may hold together if one of them may hold ``whole``."""
+    """Returns the most that all may hold together if a lone holder may hold ``whole``."""
     return whole + -(-whole // OF_CONNECTION)

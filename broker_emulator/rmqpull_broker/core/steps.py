@@ -1,4 +1,4 @@
-"""Long work in steps: a generator yields after each one, so that whoever runs it can do other work in between.
+"""Long work in steps: a generator yields after each step, so that its caller can do other work in between.
 
 It yields None, or a part of its result. What it reads may change between two steps, so it walks through a copy.
 """
@@ -25,12 +25,12 @@ Steps = Generator[None, None, R]
 """Steps that only end with a result: ``result = yield from steps``."""
 
 STEP_ENTRIES = 512
-"""Entries of a table in one step, if they are only looked at."""
+"""Entries of a table per step, if they are only read."""
 _SORTED_AT_ONCE = 4_096
 
 
 def walk(entries: Iterable[T]) -> Iterator[list[T]]:
-    """Yields ``entries`` in pieces of one step: of a table a copy, of an iterator what it makes for each piece."""
+    """Yields ``entries`` in pieces of one step each. A table is copied first; an iterator is consumed as it goes."""
     source = entries if isinstance(entries, Iterator) else iter(list(entries))
     while piece := list(islice(source, STEP_ENTRIES)):
         yield piece

@@ -1,1 +1,1 @@
-"""The edge of the broker: gRPC in front of the core. It translates, waits and answers, and makes no decisions."""
+"""The edge of the broker: gRPC and the remoting protocol in front of the core. It translates, waits and responds."""

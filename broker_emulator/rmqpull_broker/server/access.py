@@ -1,6 +1,6 @@
 """Which calls are administration, for both protocols, and who may make them.
 
-All other calls are open to everybody: what producers and consumers send, and what only reads. The table of
+All other calls are open to everybody: those of producers and consumers, and those that only read. The table in
 docs/access.md is made from this module.
 """
 
@@ -14,7 +14,7 @@ from rmqpull_broker.server.addresses import find_host
 from rmqpull_proto.remoting.codes import RequestCode
 
 FLAG, VARIABLE = "--admin-from", "RMQPULL_BROKER_ADMIN_FROM"
-"""The names of the setting. A refusal tells them."""
+"""The names of the setting, which a refusal contains."""
 
 
 class Administration(NamedTuple):
@@ -53,7 +53,7 @@ ADMINISTRATION = (
         ("ExpireNow",),
     ),
     Administration(
-        "take the permission to write from a broker, and give it back",
+        "revoke a broker's write permission, and restore it",
         (RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER),
     ),
     Administration("delete a value of the name server", (RequestCode.DELETE_KV_CONFIG,)),
@@ -61,7 +61,7 @@ ADMINISTRATION = (
     Administration("inject, release and delete faults", (), ("PutFaultRule", "ReleaseFault", "DeleteFaultRules")),
     Administration("advance a manual clock", (), ("AdvanceClock",)),
 )
-"""Calls that change or delete what exists. The edges refuse them before anything else looks at them."""
+"""Calls that change or delete what exists. The edges refuse them before anything else reads them."""
 
 CHANGES = (
     Administration(
@@ -76,7 +76,7 @@ CHANGES = (
     ),
     Administration("change a value of the name server", (RequestCode.PUT_KV_CONFIG,)),
 )
-"""Calls that create what does not exist, which everybody may. Their handlers refuse them when they would change it."""
+"""Calls by which everybody may create what does not exist. Their handlers refuse a change of what exists."""
 
 _REQUESTS = frozenset(int(code) for one in ADMINISTRATION for code in one.requests)
 _METHODS = frozenset(name for one in ADMINISTRATION for name in one.methods)
@@ -110,6 +110,6 @@ class Access:
         peer = read_host(host)
         value = "ADDRESSES" if peer is None else self._peers.add(str(peer))
         return Forbidden(
-            f"{call} {is_administration}: this broker takes it from {self._peers.describe()}, not from "
+            f"{call} {is_administration}: this broker accepts it from {self._peers.describe()}, not from "
             f"{peer or repr(address)}. Start it with {FLAG} {value}, or with {VARIABLE}={value}"
         )

@@ -1,11 +1,11 @@
-"""Addresses as texts, which ports brokers have, and the error of one that the broker cannot listen on."""
+"""Formats and parses addresses, assigns ports to brokers, and has the error for an unavailable port."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 VIP_DISTANCE = 2
-"""How far the port of the VIP channel is below the one that routes tell (rules 4.12)."""
+"""How far the port of the VIP channel is below the one in routes (rules 4.12)."""
 WILDCARDS = ("0.0.0.0", "::", "")
 """The hosts that stand for all addresses of a machine."""
 
@@ -31,8 +31,8 @@ def find_host(address: str) -> str:
 def find_address(addresses: Sequence[tuple[str, int]], index: int) -> tuple[str, int]:
     """Returns where the logical broker of this index listens for clients of the remoting protocol.
 
-    ``addresses`` has one for each broker, or one for the first. Then the others have the ports after it, or free ones
-    (0) if it has one.
+    ``addresses`` has one for each broker, or only that of the first. Then the others have the following ports, or free
+    ones (0) if the first has port 0.
     """
     if index < len(addresses):
         return addresses[index]

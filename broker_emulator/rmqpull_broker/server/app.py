@@ -1,4 +1,4 @@
-"""The broker on a port: starts and stops state, group commit, parking and gRPC in order."""
+"""The broker on its ports: starts and stops state, group commit, parking, gRPC and the remoting protocol in order."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 1.0
-"""How long a stopping broker waits for calls in flight, those of both protocols at the same time."""
+"""How long a stopping broker waits for calls in flight of both protocols together."""
 _NO_END_S = 3600.0
-"""The grace that gRPC gets: it would cancel all calls at its end."""
+"""The grace period for gRPC, which cancels all calls when it ends."""
 _TURNS_UNTIL_TASKS_RUN = 3
-"""Turns of the event loop until a task that a timer started runs."""
+"""Turns of the event loop until a task that a timer has started runs."""
 
 
 class BrokerServer:
@@ -104,7 +104,7 @@ class BrokerServer:
             lambda holder: self.clients.is_member(*holder),
             state.find_group,
         )
-        # A manual clock goes where it is told to, and never back.
+        # A manual clock is not watched: only ``advance`` moves it, and never back.
         self._watch = (
             ClockWatch(state, self.group_commit, clock, self._handle_step) if isinstance(clock, SystemClock) else None
         )
@@ -115,7 +115,7 @@ class BrokerServer:
         self._exposition: Exposition | None = None
         self._remoting: RemotingListener | None = None
         self.tls_endpoints: str | None = None
-        """The address of gRPC clients that speak TLS. None unless they are served."""
+        """The address for gRPC clients that speak TLS. None unless they are served."""
 
     async def start(
         self,
@@ -169,17 +169,17 @@ class BrokerServer:
         return port
 
     def _consumes_in_order(self, group: str, now_ms: int) -> bool:
-        """Whether a client holds a queue of the group. Locks are counted by a clock of their own."""
+        """Whether a client holds a queue of the group. Not by ``now_ms``: locks expire by the steady clock."""
         return self.clients.locks.has_locks(group, self.clock.steady_ms())
 
     async def _bind_remoting(self, remoting: RemotingAddress) -> None:
         """Listens for clients of the remoting protocol. Raises PortUnavailable."""
-        # Imported here, because a broker without it starts faster.
+        # Imported here, because a broker without remoting starts faster.
         from rmqpull_broker.server.remoting.listener import RemotingListener
 
         self._remoting = RemotingListener(self.clients, self.clock)
         await self._remoting.bind(remoting, self.state.broker_names)
-        # As with Apache's proxy, messages of all protocols have the address for clients of the remoting protocol.
+        # As with Apache's proxy, the store host of all messages is the broker's address for remoting.
         self.state.store_hosts = {site.broker_name: site.store_host for site in self._remoting.sites}
 
     def _make_service(self, endpoints: tuple[str, int], stage_keeper: StageKeeper) -> Service:
@@ -205,7 +205,7 @@ class BrokerServer:
 
     async def expose_metrics(self, host: str, port: int) -> int:
         """Serves metrics for Prometheus and returns the port, a free one when ``port`` is 0. Raises PortUnavailable."""
-        # Imported here, because most brokers do not need it and all should start fast.
+        # Imported here, because most brokers do not need it, and all should start fast.
         from rmqpull_broker.server.observability.exposition import Exposition
 
         exposition = Exposition(self.state, self._storage, self.metrics, self._parker, self._pops)
@@ -220,11 +220,11 @@ class BrokerServer:
 
     @property
     def remoting_addresses(self) -> list[str]:
-        """The addresses of the logical brokers for clients of the remoting protocol; the first is the name server."""
+        """The addresses of the logical brokers for clients of remoting; the first is also the name server."""
         return [] if self._remoting is None else [site.address for site in self._remoting.sites]
 
     def forget(self) -> None:
-        """Forgets what can be made again, and turns rows into columns: both hold up memory that could be returned."""
+        """Drops caches, and turns rows into columns, because both pin memory that could be returned to the system."""
         forget_compiled()
         self.state.store.seal_tails()
         if self._remoting is not None:
@@ -243,13 +243,13 @@ class BrokerServer:
             self._watch.check_begins()
 
     def _handle_step(self) -> None:
-        """Looks again at all times for which something waits: the clock was set."""
+        """Sets all timers again, because the clock was set."""
         if self._timed_work is not None:
             self._timed_work.set_alarms()
         self._pops.look_again()
 
     def _send_check(self, check: TransactionCheck) -> None:
-        """Asks one producer how a half message ends. The next check asks again, perhaps another producer."""
+        """Asks a producer how a half message ends. The next check asks again, possibly another producer."""
         channel = self.clients.next_producer(check.producer_group, check.queue.broker_name)
         if channel is None:
             _logger.info("no producer of %s is connected to check its half message", check.producer_group)
@@ -280,8 +280,8 @@ class BrokerServer:
     async def stop(self, *, cancels: bool = True) -> bool:
         """Ends parked pulls, stores all accepted commands, and closes the log.
 
-        Cancels calls that have not ended after STOP_GRACE_S, which takes time for each of them. Without ``cancels``
-        they continue, for a process that exits anyway. Returns whether all calls have ended.
+        Cancels calls that have not ended after STOP_GRACE_S, which takes time for each of them. Without ``cancels``, it
+        leaves them to the exit of the process. Returns whether all calls have ended.
         """
         if self._health is not None:
             self._health.close()

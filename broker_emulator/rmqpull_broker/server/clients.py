@@ -1,7 +1,7 @@
 """The clients of both protocols: who is registered, and the streams and connections that reach them.
 
-A client of ``apache.rocketmq.v2`` is one channel of the registries, under its client id. One that loses its stream
-stays registered, because it opens a new one a second later. A client of the remoting protocol is a channel for each of
+A client of ``apache.rocketmq.v2`` is one channel in the registries, under its client id. If it loses its stream, it
+stays registered, because it opens a new one a second later. A client of the remoting protocol has a channel for each of
 its connections, and leaves when the connection closes. A client that is silent for two minutes expires; with a manual
 clock, not while it has a stream.
 """
@@ -38,7 +38,7 @@ from rmqpull_broker.server.questions import PrintThreadStack, Questions, VerifyM
 CLIENT_TYPES = {ConsumeType.ACTIVELY: "PULL_CONSUMER", ConsumeType.POP: "SIMPLE_CONSUMER"}
 """The types of consumers of the remoting protocol. All others are push consumers."""
 COMMANDS_WAITING_MAX = 1_000
-"""Commands that a client has not read yet; an orphaned transaction is as large as its message."""
+"""Commands that a client may leave unread: limited, because an orphaned transaction is as large as its message."""
 
 
 class TelemetryStream:
@@ -66,13 +66,13 @@ class TelemetryStream:
         return True
 
     def end(self, error: Exception | None = None) -> None:
-        """Ends the stream after the queued commands, perhaps with an error. Only the first call has an effect."""
+        """Ends the stream after the queued commands, optionally with an error. Only the first call has an effect."""
         if not self._is_ended:
             self._is_ended, self._error = True, error
             self._changed.set()
 
     async def commands(self) -> AsyncIterator[Any]:
-        """Yields the commands in order until the stream ends. Raises the error that it was ended with."""
+        """Yields the commands in order until the stream ends. Raises the error with which it was ended."""
         while True:
             while self._commands:
                 yield self._commands.popleft()
@@ -135,7 +135,7 @@ class Clients:
             self._watch()
 
     def _keep_connected(self, now_ms: int) -> None:
-        """Counts a heartbeat of each client with a stream. Its own come by the system's time, not by a manual clock.
+        """Counts a heartbeat for each client with a stream: it sends its own by the system's time, not a manual clock.
 
         Connections of the remoting protocol are closed when they are idle, and their clients connect again.
         """
@@ -236,7 +236,7 @@ class Clients:
         self._watch()
 
     def terminate(self, client_id: str, group: GroupConfig | None) -> None:
-        """Removes a client that leaves, from the ``group`` that it names. The client closes its stream itself."""
+        """Removes a client that leaves from the ``group`` that it names. The client closes its stream itself."""
         now_ms = self._clock.steady_ms()
         self._forget(client_id)
         if group is not None:
@@ -248,7 +248,7 @@ class Clients:
     # --- clients of the remoting protocol ---------------------------------------------------------------------------
 
     def take_heartbeat(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], peer: Peer) -> HeartbeatAnswer:
-        """Registers the client of a HEART_BEAT, and tells the members (rules 3.6, 3.7). Raises TooManyRequests."""
+        """Registers the client of a HEART_BEAT, and notifies the members (rules 3.6, 3.7). Raises TooManyRequests."""
         answer = self._heartbeats.take(heartbeat, groups, self._clock.steady_ms())
         if heartbeat.consumers or heartbeat.producer_groups:
             self.peers.add(peer, heartbeat.channel.client_id)
@@ -257,12 +257,12 @@ class Clients:
         return answer
 
     def leave_group(self, group: GroupConfig, channel_id: str) -> None:
-        """Removes a consumer that unregisters, and tells the other members, even if it was none (rules 6.1)."""
+        """Removes a consumer that unregisters. Notifies the other members, even if it was not one (rules 6.1)."""
         notify = group.notify_consumer_ids_changed_enable
         self._notify(self.consumers.unregister(group.name, channel_id, self._clock.steady_ms(), notify=notify))
 
     def connection_closed(self, channel_id: str) -> None:
-        """Removes the client of a closed connection from all groups, and tells the other members."""
+        """Removes the client of a closed connection from all groups, and notifies the other members."""
         if self.peers.remove(channel_id):
             self.producers.channel_closed(channel_id)
             self.peers.notify(self.consumers.channel_closed(channel_id, self._clock.steady_ms()))
@@ -287,7 +287,7 @@ class Clients:
 
     @property
     def stream_count(self) -> int:
-        """How many streams are open. A client that was killed has none as soon as its connection is seen to close."""
+        """How many streams are open. A killed client has none once the broker notices that its connection is closed."""
         return len(self._open_streams)
 
     def close_stream(self, stream: TelemetryStream) -> None:
@@ -300,7 +300,7 @@ class Clients:
             del self._streams[stream.client_id]
 
     def close(self) -> None:
-        """Ends every stream, and checks for silent clients no more."""
+        """Ends every stream, and stops checking for silent clients."""
         if self._timer is not None:
             self._timer.cancel()
         for stream in self._open_streams:
@@ -312,10 +312,10 @@ class Clients:
         return stream is not None and stream.offer(command)
 
     def next_producer(self, group: str, broker_name: str) -> ClientChannel | None:
-        """Returns a reachable producer of a group, in turn; None if there is none (rules 3.15, 5.14).
+        """Returns the next reachable producer of a group, in rotation, or None (rules 3.15, 5.14).
 
-        A client of ``apache.rocketmq.v2`` is in a group for each of its topics. One of the remoting protocol is asked
-        by the broker that has the half message.
+        A client of ``apache.rocketmq.v2`` is in a group for each of its topics. A client of the remoting protocol must
+        be connected to the broker that has the half message.
         """
         return self.producers.next_producer(
             group, lambda channel: channel.is_connected_to(broker_name) and self._is_reachable(channel)

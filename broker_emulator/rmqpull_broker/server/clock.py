@@ -1,7 +1,7 @@
 """The broker's time: the system's, or a manual clock that a test moves.
 
-Everything timed reads the clock and sets its timers at the clock, so an hour of delays takes no time with a
-manual clock. Clocks, their timers and their alarms belong to the event loop.
+Everything timed reads this clock and sets its timers by it, so an hour of delays takes no time with a manual clock.
+Clocks, their timers and their alarms belong to the event loop.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Clock(Protocol):
     """Times in milliseconds, and timers for the time that passes."""
 
     def wall_ms(self) -> int:
-        """Time since the epoch, for what is stored, and for times that clients name. It may be set back or ahead."""
+        """Time since the epoch, for stored times and those that clients name. The clock may be set back or ahead."""
 
     def passing_ms(self) -> int:
-        """Time since some fixed moment, for deadlines and timers: it goes on evenly whoever sets the clock."""
+        """Time since some fixed moment, for deadlines and timers: it is monotonic, even when the clock is set."""
 
     def steady_ms(self) -> int:
-        """The wall time of the start, and what has passed since then, for lengths of what is only in memory."""
+        """The wall time of the start plus the time passed since, for durations of what is only in memory."""
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
-        """Calls back when :meth:`passing_ms` reaches a time; soon, but not within this call, if it has already."""
+        """Calls back when :meth:`passing_ms` reaches a time; if it already has, soon but not within this call."""
 
 
 def _call_later(delay_s: float, callback: Callable[[], None]) -> Timer:
@@ -51,8 +51,8 @@ def _call_later(delay_s: float, callback: Callable[[], None]) -> Timer:
 class SystemClock:
     """The system's time.
 
-    Arguments: what reads the time since the epoch, and the time that passes, in nanoseconds; what sets a timer, by
-    default of the running event loop, for so many seconds from now.
+    Arguments: functions that read the time since the epoch and the monotonic time, in nanoseconds; a function that sets
+    a timer some seconds from now, by default in the running event loop.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SystemClock:
         return self._read_passing_ns() // 1_000_000
 
     def steady_ms(self) -> int:
-        """Milliseconds since the epoch, as if nobody had set the clock since it was made."""
+        """Milliseconds since the epoch, as if the clock had not been set since this object was made."""
         return self._ahead_ms + self.passing_ms()
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
@@ -117,7 +117,7 @@ class ManualClock:
         return self._passed_ms
 
     def steady_ms(self) -> int:
-        """Milliseconds since the epoch: only an advance moves this clock."""
+        """Milliseconds since the epoch, which only an advance changes."""
         return self.wall_ms()
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
@@ -188,7 +188,7 @@ class ClockMover:
 
 
 class Alarm:
-    """Runs some work at a time, never twice at once. Of several times that are set, the earliest counts."""
+    """Runs some work at a set time, never twice at once. If several times are set, the earliest applies."""
 
     def __init__(self, clock: Clock, work: Callable[[], Awaitable[None]]) -> None:
         self._clock = clock
@@ -227,18 +227,18 @@ class Alarm:
         try:
             await self._work()
         except Exception:
-            _logger.exception("work that the clock started has failed")
+            _logger.exception("a timed task failed")
         finally:
             self._running = None
 
     async def cancel(self) -> None:
-        """Starts the work no more, and interrupts it when it runs."""
+        """Never starts the work again, and interrupts it if it runs."""
         if self._running is not None:
             self._running.cancel()
         await self.finish()
 
     async def finish(self) -> None:
-        """Starts the work no more, and waits for its end when it runs."""
+        """Never starts the work again, and waits for its end if it runs."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

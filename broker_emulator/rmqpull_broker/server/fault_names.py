@@ -1,4 +1,4 @@
-"""The names in fault rules: of calls and of codes, in both protocols."""
+"""The names of calls and codes in fault rules, for both protocols."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def check_call(name: str) -> None:
 def check_code(call: str, code: str) -> None:
     """Raises BadRequest for a code with which this call cannot fail.
 
-    Those of ``apache.rocketmq.v2`` fit all calls: requests of the remoting protocol then get the code of the same
-    meaning. Those of Apache's ``ResponseCode`` fit only these requests, because RPCs have none for most of them.
+    Codes of ``apache.rocketmq.v2`` fit all calls: requests of the remoting protocol get the equivalent code. Codes of
+    Apache's ``ResponseCode`` fit only such requests, because most have no equivalent for RPCs.
     """
     if code in CODE_NAMES or (code in _RESPONSE_CODES and call in _REQUESTS):
         return
     if code in _RESPONSE_CODES:
         raise BadRequest(
-            f"{code} is a code of the remoting protocol, and {call!r} is no request of it: name one, such as "
+            f"{code} is a code of the remoting protocol, and {call!r} is not one of its requests: name one, such as "
             "SEND_MESSAGE_V2, or use a code of apache.rocketmq.v2, such as TOO_MANY_REQUESTS"
         )
     raise BadRequest(

@@ -8,12 +8,12 @@ PUBLISH_BYTES_MAX = 32 << 20
 PUBLISH_ROWS_MAX = 65_536
 PUBLISH_BATCHES_MAX = 1_000
 PUBLISH_TOPICS_MAX = 1_000
-"""The broker handles a batch in one step, during which other calls wait."""
+"""The broker handles a batch in one step, while other calls wait."""
 
 GRPC_MESSAGE_BYTES_MAX = 64 << 20
-"""Above all other limits, so that a request that is too large gets a status and not a broken stream."""
+"""Above all other limits, so that too large a request gets a status instead of a broken stream."""
 LIST_RESPONSE_BYTES_MAX = 32 << 20
-"""The largest response with a list of an administrator. To copy it takes most of a turn."""
+"""The largest response with a list for an administrator. Copying it takes most of a turn of the event loop."""
 
 CLIENTS_MAX = 10_000
 TELEMETRY_STREAMS_MAX = 10_000
@@ -21,7 +21,7 @@ TELEMETRY_STREAMS_MAX = 10_000
 SUBSCRIPTIONS_MAX = 1_000
 """Topics in the settings or the heartbeat of one client, as a producer or consumer."""
 HEARTBEAT_GROUPS_MAX = 1_000
-"""Groups in one heartbeat of the remoting protocol, of producers and consumers. Each consumer group may be created."""
+"""Groups of producers and consumers in one heartbeat of remoting. Few, because it may create each consumer group."""
 HEARTBEAT_TOPICS_MAX = 5_000
 """Subscriptions in one heartbeat of the remoting protocol."""
 BATCH_ACKS_MAX = 4_096

@@ -38,13 +38,13 @@ class Peer(Protocol):
         """Cancels the current task if the connection is closed within the block, or is closed already."""
 
     def note_step(self, seconds: float) -> None:
-        """Learns how long a step of one of its requests has kept the event loop."""
+        """Notes how long a step of one of its requests has occupied the event loop."""
 
     def note_end(self) -> None:
-        """Learns that the task of one of its requests has ended."""
+        """Notes that the task of one of its requests has ended."""
 
     def close(self) -> None:
-        """Closes the connection after what is already written."""
+        """Closes the connection once what is already written is sent."""
 
 
 class _Registered(NamedTuple):
@@ -70,7 +70,7 @@ class Peers:
         return self._registered.pop(channel_id, None) is not None
 
     def find_client_id(self, channel_id: str) -> str:
-        """Returns the client id of a connection; an empty text if no client has registered there."""
+        """Returns the client id of a connection; an empty text if no client has registered on it."""
         found = self._registered.get(channel_id)
         return "" if found is None else found.client_id
 
@@ -88,7 +88,7 @@ class Peers:
                     peer.send(make_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, is_oneway=True))
 
     def close(self, channels: Iterable[ClientChannel]) -> None:
-        """Closes the connections of clients that have expired. They are forgotten when they are closed."""
+        """Closes the connections of expired clients. They are forgotten once they are closed."""
         for peer in map(self.find, channels):
             if peer is not None:
                 peer.close()
@@ -97,6 +97,6 @@ class Peers:
 def make_request(
     code: RequestCode, header: Header, body: bytes | memoryview = b"", *, is_oneway: bool = False
 ) -> RemotingCommand:
-    """Makes a request of the broker to a client, with a JSON header, which each client reads."""
+    """Makes a request of the broker to a client, with a JSON header, which every client can read."""
     flag = ONEWAY if is_oneway else 0
     return RemotingCommand(code, header.to_fields(), body, flag=flag, serialization=Serialization.JSON)

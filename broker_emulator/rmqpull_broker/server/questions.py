@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
 
 QUESTIONS_MAX = 1_000
-"""Questions that clients have not answered yet, of all clients together."""
+"""The most unanswered questions, to all clients together."""
 
 
 class PrintThreadStack(NamedTuple):
@@ -28,7 +28,7 @@ class VerifyMessage(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """What a client has answered: a code by its name in the protocol, and what it tells."""
+    """A client's answer: a code, by its name in the protocol, and the text with it."""
 
     nonce: str
     code: str
@@ -59,7 +59,7 @@ class Questions:
             del self._asked[nonce]
 
     def take(self, answer: ClientAnswer) -> None:
-        """Hands over the answer of a client. Does nothing for one that nobody waits for."""
+        """Passes the answer of a client to whoever waits for it. Ignores an unexpected one."""
         waiting = self._asked.get(answer.nonce)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)

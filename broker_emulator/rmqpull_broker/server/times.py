@@ -1,4 +1,4 @@
-"""Times as people read them, in the log and on the command line."""
+"""Formats times for people, in the log and on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def format_time(timestamp_ms: int) -> str:
 
 
 def format_length(length_ms: int) -> str:
-    """Formats a length of time in the form that the command line takes, such as ``1h30m``; below a second in ms."""
+    """Formats a duration as the command line takes it, such as ``1h30m``; below a second in ms."""
     seconds = length_ms // 1000
     parts = (seconds // 86_400, "d"), (seconds // 3_600 % 24, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s")
     return "".join(f"{number}{unit}" for number, unit in parts if number) or f"{length_ms}ms"

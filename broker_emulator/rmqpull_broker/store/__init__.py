@@ -1,1 +1,1 @@
-"""Where messages live: the commit log on a file system, and the consume queues that are derived from it."""
+"""Where messages are stored: the commit log on a file system, and the consume queues derived from it."""

@@ -22,7 +22,7 @@ from rmqpull_broker.store.snapshots import Snapshot, Snapshots
 from rmqpull_broker.store.vfs import FileSystem
 
 BEHIND_FACTOR = 4
-"""Writes wait while more than so many times ``save_bytes`` are unsaved. Messages are refused above twice as much."""
+"""Writes wait while more than this many times ``save_bytes`` are unsaved. Above twice as much, messages are refused."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class StorageOptions:
 class DiskStorage:
     """Keeps facts in a directory. Holds no more messages in memory than the options allow.
 
-    Arguments: the directory; the limits; a function that gets a sentence for everything lost or damaged.
+    Arguments: the directory; the limits; a function that reports anything lost or damaged, in a sentence.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DiskStorage:
         written = LogRange(segment, snapshot.unsaved_since, snapshot.position)
         for fact in snapshot.facts:
             if isinstance(fact, (RowsStored, ColumnsStored)):
-                self.store.apply(fact, written)  # what these messages did to the state is in the other facts
+                self.store.apply(fact, written)  # only the store: their effects on the state are in the other facts
             else:
                 state.apply([fact], written)
         state.newest_store_ms = snapshot.times.store_ms
@@ -190,14 +190,14 @@ class DiskStorage:
     def due_job(self, state: Snapshotted) -> Job | None:
         """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
         is_snapshot_due = self._applied_until - self._snapshot_position >= self._options.snapshot_bytes
-        # Chunks saved just before a snapshot need not be in it. The turns keep the snapshot from waiting for ever.
+        # Chunks saved just before a snapshot need not be in it. Taking turns keeps the snapshot from waiting for ever.
         if self.store.unsaved_bytes > self._options.save_bytes or is_snapshot_due:
             self._snapshot_is_next = is_snapshot_due and not self._snapshot_is_next
             return self._save_job() if self._snapshot_is_next or not is_snapshot_due else self._snapshot_job(state)
         return None
 
     def last_job(self, state: Snapshotted) -> Job | None:
-        """Returns the last snapshot before a stop: with it the next start has nothing to replay."""
+        """Returns the job of the last snapshot before a stop, after which the next start has nothing to replay."""
         return self._snapshot_job(state) if self._applied_until > self._snapshot_position else None
 
     def _save_job(self) -> SaveJob:
@@ -250,11 +250,11 @@ class DiskStorage:
         if position is None:
             return None
         if self._find_lack_of_room() is not None:
-            position = closed[0].end  # pending messages are stored again in the space that is left
+            position = closed[0].end  # one segment at a time: pending messages are stored again in the space left
         return Cut(position, store.find_min_offsets_at(position))
 
     def _list_closed_segments(self) -> list[ClosedSegment]:
-        """Returns the segments before the one that was written last, with the newest times of writing at their ends."""
+        """Returns the segments before the newest one, with the newest times of writing at their ends."""
         marked = ((segment, self.store.find_mark(segment.end)) for segment in self._log.segments())
         return [ClosedSegment(*segment, mark.newest_written_ms) for segment, mark in marked if mark is not None]
 

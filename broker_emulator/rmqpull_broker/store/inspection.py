@@ -33,8 +33,8 @@ class LoggedRecord(NamedTuple):
 class Damage(NamedTuple):
     """Damage in a file.
 
-    ``is_tail``: the broker would cut it off and start. ``is_passed``: a start does not read it, because the newest
-    snapshot was taken after it.
+    ``is_tail``: the broker would cut it off and start. ``is_passed``: a start skips it, because the newest snapshot was
+    taken after it.
     """
 
     file: str
@@ -142,7 +142,7 @@ def _verify_segment(
 
 
 def _find_replay_start(file_system: FileSystem) -> int:
-    """Returns the position of the newest snapshot. A start reads the log from there, and it was synced up to there."""
+    """Returns the position of the newest snapshot. A start reads the log from there, and before it all is synced."""
     position = 0
     for name in list_snapshots(file_system):
         with suppress(DamagedSnapshot):

@@ -33,7 +33,7 @@ class SaveJob:
     def finish(self) -> None:
         """Replaces the rows of the saved chunks by their locations.
 
-        The rows stay in the cache while there is room, except delayed messages, which nobody reads soon.
+        The rows stay in the cache while there is room, except delayed messages, which are not read soon.
         """
         for (queue, chunk), saved in zip(self._chunks, self._saved, strict=False):
             if self._store.install(queue, chunk, saved) and queue.topic not in DELAY_TOPICS:
@@ -43,7 +43,7 @@ class SaveJob:
 class SnapshotJob:
     """Writes a snapshot, and deletes the log before ``cut`` when there is one.
 
-    ``written`` is called on the event loop with a snapshot that was written.
+    ``written`` is called on the event loop with the snapshot once it is written.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SnapshotJob:
         self._is_written = False
 
     def run(self) -> None:
-        """Writes the snapshot. Raises OSError, and then the snapshot before stays the newest.
+        """Writes the snapshot. Raises OSError, and then the previous snapshot stays the newest.
 
         Syncs the log and the queue files first: a snapshot refers only to what is safe on the disk. Then deletes the
         snapshots that need the log before the cut, and only then that part of the log.

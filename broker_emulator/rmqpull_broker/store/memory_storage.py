@@ -15,7 +15,7 @@ from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 
 class MemoryStorage:
-    """Counts what a log would keep, and keeps the messages only in consume queues."""
+    """Counts what a log would keep, but keeps the messages only in consume queues."""
 
     def __init__(self) -> None:
         self.store = ConsumeQueues()
@@ -27,7 +27,7 @@ class MemoryStorage:
         return LogRange(0, self._end - len(fact_batches), self._end)
 
     def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
-        """Always appends: nothing has to be waited for."""
+        """Always appends, because nothing has to be waited for."""
         return self.append(fact_batches)
 
     def due_job(self, state: Snapshotted) -> Job | None:

@@ -9,7 +9,7 @@ from rmqpull_broker.store.vfs import AppendFile, ReadFile
 
 
 class MemoryFileSystem:
-    """Files as byte arrays. It knows which bytes are synced, so that :meth:`crashed` can lose the others.
+    """Files as byte arrays. Knows which bytes are synced, so that :meth:`crashed` can lose the others.
 
     ``fail_next`` names operations, ``create``, ``write``, ``sync``, ``truncate``, ``rename``, ``remove`` or ``read``,
     whose next call raises OSError. ``capacity`` is the size of the disk in bytes: a write beyond it is incomplete and

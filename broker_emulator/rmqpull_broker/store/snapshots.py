@@ -10,9 +10,9 @@ little-endian. The checksum covers the position and everything after it::
     +--------+--------+--------+----------------+----------------+--------+--------+
 
 ``header`` is JSON. It has the min offset of each queue, its first offset that is in no queue file, and its number of
-chunks in queue files; the max offsets of all queues at the beginning of each segment; the newest store time, and, not
-in versions 2 and 3, the newest time of writing, also of each segment, and the last ``facts.ClockRead``. The chunks
-follow queue by queue. Each is::
+chunks in queue files; the max offsets of all queues at the beginning of each segment; and the newest store time. From
+version 4, it also has the newest time of writing, in all and of each segment, and the last ``facts.ClockRead``. The
+chunks follow queue by queue. Each is::
 
     first offset, rows, first and last store time in ms        4 x int64
     segment, begin and end of its rows in the log              3 x int64
@@ -156,7 +156,7 @@ def list_snapshots(file_system: FileSystem) -> list[str]:
 
 
 class Snapshots:
-    """The snapshots of a directory, named after their log positions. ``report`` gets a sentence for each damaged
+    """The snapshots of a directory, named after their log positions. ``report`` gets a sentence about each damaged
     one."""
 
     def __init__(self, file_system: FileSystem, report: Callable[[str], None]) -> None:

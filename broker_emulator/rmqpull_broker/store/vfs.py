@@ -1,7 +1,7 @@
 """The file-system port and the real file system. No other module of the broker accesses a disk.
 
-A :class:`FileSystem` is one flat directory. The storage needs no more, and a fake of it can lose, tear or refuse
-whatever a test wants.
+A :class:`FileSystem` is one flat directory: the storage needs no more, and a fake can lose, tear or refuse whatever a
+test wants.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class OsFileSystem:
     def _create_and_lock(self) -> int:
         missing = [path for path in (self._directory, *self._directory.parents) if not path.exists()]
         self._directory.mkdir(parents=True, exist_ok=True)
-        for path in missing:  # the name of the directory must be safe from a power cut, too
+        for path in missing:  # the directory's own name must also be safe from a power cut
             _sync_directory(path.parent)
         lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:

@@ -1,6 +1,6 @@
 """Brokers for tests: :func:`running_broker` in the process of the test, :class:`BrokerProcess` in another process.
 
-The broker itself, with gRPC and Arrow, is imported on the first use of the embedded one. A program that only starts
+The broker itself, with gRPC and Arrow, is imported when the embedded one is first used. A program that only starts
 processes does not import it.
 """
 

@@ -88,7 +88,7 @@ class BrokerFaults:
     def fail(
         self, rpc: str, code: str = "INTERNAL_SERVER_ERROR", message: str = "", *, times: int | None = 1, **where: Any
     ) -> int:
-        """Responds with a code of ``apache.rocketmq.v2``; to a request of remoting, also with one of ResponseCode."""
+        """Responds with a code of ``apache.rocketmq.v2``; a request of remoting can also get one of ResponseCode."""
         return self._add(FaultRule(rpc, FaultAction.FAIL, times, code=code, message=message, **where))
 
     def delay(self, rpc: str, ms: int, *, times: int | None = 1, **where: Any) -> int:
@@ -100,7 +100,7 @@ class BrokerFaults:
         return self._add(FaultRule(rpc, FaultAction.DROP, times, **where))
 
     def disconnect(self, rpc: str, *, times: int | None = 1, **where: Any) -> int:
-        """Ends the call with UNAVAILABLE, as when the connection breaks."""
+        """Ends the call as when the connection breaks: with UNAVAILABLE in gRPC, by closing it in remoting."""
         return self._add(FaultRule(rpc, FaultAction.DISCONNECT, times, **where))
 
     def hold(self, rpc: str, *, times: int | None = 1, **where: Any) -> int:
@@ -139,7 +139,7 @@ class RunningBroker:
         self.remoting_addresses = server.remoting_addresses
         """The addresses of its brokers for the remoting protocol; the first is the name server's. Empty without it."""
         self.tls_endpoints = server.tls_endpoints
-        """The address of gRPC clients that speak TLS. None without it."""
+        """The address for gRPC clients that speak TLS. None without it."""
         self.clock = BrokerClock(server, loop)
         self.faults = BrokerFaults(server, loop)
         self._server = server
@@ -231,12 +231,12 @@ def running_broker(
     """Runs a broker on a free loopback port until the end of the block.
 
     ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir`` nothing is
-    written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. With ``remoting``, clients of the
-    remoting protocol are served, too, and with ``remoting_vip`` also those for Java up to 4.5.0, which send to the port
-    two below that of a broker. With ``tls``, so are gRPC clients that speak TLS, on another port and with a certificate
-    that the broker makes, which needs ``rmqpull[tls]``. ``admin_from`` is the flag ``--admin-from``: a test may change
-    everything, unless it shows what a program without that right sees (``"none"``). Raises SettingError, BrokerError,
-    CorruptLog or OSError when the broker cannot start.
+    written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. ``remoting`` also serves clients of
+    the remoting protocol, and ``remoting_vip`` those for Java up to 4.5.0 too, which send to the port two below that of
+    a broker. ``tls`` also serves gRPC clients that speak TLS, on another port and with a certificate that the broker
+    makes, which needs ``rmqpull[tls]``. ``admin_from`` is the flag ``--admin-from``: a test may change everything,
+    unless it shows what a program without that right sees (``"none"``). Raises SettingError, BrokerError, CorruptLog or
+    OSError when the broker cannot start.
     """
     config = BrokerConfig(
         listen=Address("127.0.0.1", 0),

@@ -78,9 +78,9 @@ class BrokerProcess:
         self.remoting_addresses: list[str] = []
         """The addresses that these clients connect to, one for each logical broker; the first is the name server's."""
         self.tls_endpoints: str | None = None
-        """The address of gRPC clients that speak TLS, if ``arguments`` has ``--tls-listen``."""
+        """The address for gRPC clients that speak TLS, if ``arguments`` has ``--tls-listen``."""
         self.metrics_endpoints: str | None = None
-        """The address of the page for Prometheus, if ``arguments`` has ``--metrics-listen``."""
+        """The address of the metrics page for Prometheus, if ``arguments`` has ``--metrics-listen``."""
         self.ready_s = 0.0
         """The seconds that the last start took."""
         self._process: subprocess.Popen[bytes] | None = None

@@ -81,7 +81,11 @@ def test_lag_and_groups_count_what_is_in_flight(run_json: RunJson) -> None:
     [
         (["none", "--in-flight"], 1, "topic[none] not exist"),
         (["--in-flight", "--group", "none"], 1, "Group none not exist!"),
-        (["single", "--in-flight", "--tag", "a"], 2, "--in-flight goes with --group, --queue and --newest only"),
+        (
+            ["single", "--in-flight", "--tag", "a"],
+            2,
+            "--in-flight can only be combined with --group, --queue and --newest",
+        ),
         (["single", "--group", "readers"], 2, "--group needs --in-flight"),
         ([], 2, "give a topic"),
     ],

@@ -21,25 +21,25 @@ from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
         (
             "loopback",
             "172.17.0.1:5000",
-            "takes it from loopback addresses, not from 172.17.0.1. "
+            "accepts it from loopback addresses, not from 172.17.0.1. "
             "Start it with --admin-from loopback,172.17.0.1, or with RMQPULL_BROKER_ADMIN_FROM=loopback,172.17.0.1",
         ),
         (
             "10.0.0.0/8",
             "[::ffff:192.0.2.7]:5000",
-            "takes it from 10.0.0.0/8, not from 192.0.2.7. "
+            "accepts it from 10.0.0.0/8, not from 192.0.2.7. "
             "Start it with --admin-from 10.0.0.0/8,192.0.2.7, or with RMQPULL_BROKER_ADMIN_FROM=10.0.0.0/8,192.0.2.7",
         ),
         (
             "none",
             "[fe80::1%eth0]:5000",
-            "takes it from nobody, not from fe80::1. "
+            "accepts it from nobody, not from fe80::1. "
             "Start it with --admin-from fe80::1, or with RMQPULL_BROKER_ADMIN_FROM=fe80::1",
         ),
         (
             "all",
             "/tmp/broker.sock",
-            "takes it from everybody, not from '/tmp/broker.sock'. "
+            "accepts it from everybody, not from '/tmp/broker.sock'. "
             "Start it with --admin-from ADDRESSES, or with RMQPULL_BROKER_ADMIN_FROM=ADDRESSES",
         ),
     ],

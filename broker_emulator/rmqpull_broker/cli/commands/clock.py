@@ -25,7 +25,7 @@ def command() -> None:
 def show(connection: Connection, as_json: bool) -> None:
     """Show the time of the broker's clock, and whether the clock is manual.
 
-    Also tells if messages are from the future, because the clock was ahead when they were stored.
+    Also reports if messages are from the future, because the clock was ahead when they were stored.
     """
     response = connection.admin("GetClock", rpc.GetClockRequest())
     kind, newest_ms = "manual" if response.is_manual else "system", response.newest_store_ms

@@ -24,5 +24,5 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print a completion script for your shell. Evaluate it in the shell's start file."""
     kind = get_completion_class(shell)
     assert kind is not None
-    # Not the class's own source(): bash's would start a bash to check its version.
+    # Not source() of the class itself: for bash, that starts a bash to check its version.
     click.echo(ShellComplete.source(kind(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)))

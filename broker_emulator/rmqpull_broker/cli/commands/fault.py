@@ -27,7 +27,7 @@ def command() -> None:
 
 
 def _match_options(function: Any) -> Any:
-    """The flags that select calls. One that is left out matches all calls."""
+    """The flags that select calls. A flag that is left out matches all calls."""
     options = (
         click.option("--topic", metavar="TOPIC", help="Calls that name this topic."),
         click.option("--broker", "broker_name", metavar="NAME", help="Calls that name a queue of this broker."),

@@ -39,13 +39,13 @@ _config_options = flags(
         "--retry-max-times",
         type=int,
         metavar="N",
-        help="Deliveries of a message after the first one, before it becomes a dead letter.",
+        help="Max redeliveries of a message before it becomes a dead letter.",
     ),
     click.option(
         "--retry-policy",
         type=RETRY_POLICY,
         metavar="POLICY",
-        help="Delays before further attempts, as push consumers for gRPC make them: 10s,30s,1m; or "
+        help="Delays before redeliveries, as gRPC push consumers apply them: 10s,30s,1m; or "
         "exponential:FIRST:LONGEST:FACTOR, such as exponential:5s:2h:2; or default.",
     ),
     click.option("--notify/--no-notify", default=None, help="Whether members learn that others join or leave."),
@@ -238,7 +238,7 @@ def _make_retry_policy(policy: RetryPolicy) -> v2.RetryPolicy:
 
 
 def _show_retry_policy(policy: v2.RetryPolicy) -> str:
-    """Shows a policy as the option takes it."""
+    """Formats a policy as the option takes it."""
     if policy.HasField("exponential_backoff"):
         own = policy.exponential_backoff
         times = (format_duration(time.ToMilliseconds()) for time in (own.initial, own.max))

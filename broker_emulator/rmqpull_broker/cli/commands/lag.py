@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Show how far consumer groups are behind: the number of messages after their consumer offsets.
 
-    In flight are messages that a group has received and not acknowledged yet. 'peek --in-flight' lists them.
+    Messages in flight are those that a group has received and not acknowledged. 'peek --in-flight' lists them.
 
     With --watch --json, each output is one line.
     """

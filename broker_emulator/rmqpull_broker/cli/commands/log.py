@@ -134,7 +134,7 @@ def _show_record(record: LoggedRecord, as_json: bool) -> None:
 
 
 def _describe_fact(fact: Fact) -> dict[str, Any]:
-    """The fields of a fact. Of messages only their offsets; peek prints the messages."""
+    """The fields of a fact. For messages, only their offsets: peek prints the messages."""
     if isinstance(fact, RowsStored):
         return {"queue": str(fact.queue), "firstOffset": fact.rows[0].queue_offset, "messages": len(fact.rows)}
     if isinstance(fact, ColumnsStored):

@@ -1,7 +1,7 @@
 """``rmqpull-broker peek``: shows messages without consuming them. The only trace is the group of the tool.
 
 Finds the newest messages by reading each queue backwards, window by window, until there are enough. There is no index
-for keys and ids, so it finds these in the same way, as far back as ``--scan`` allows.
+of keys and ids, so it searches for them in the same way, as far back as ``--scan`` allows.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def command(
     """Show messages of a topic without consuming them, oldest first.
 
     With --json, each message is one line, which 'send' accepts. With --in-flight, shows where the messages are, and
-    when they come again; a topic includes its retries.
+    when they become visible again; a topic includes its retries.
     """
     if in_flight:
         if any(option is not None for option in (from_offset, at_time, key, msg_id, tag, sql)):
-            raise click.UsageError("--in-flight goes with --group, --queue and --newest only")
+            raise click.UsageError("--in-flight can only be combined with --group, --queue and --newest")
         show_in_flight(connection, topic, group, queue, count, as_json)
         return
     if topic is None or group is not None:

@@ -79,8 +79,8 @@ def command(
 
     A line is a JSON object: {"body": "hello", "tags": "paid", "keys": ["4711"], "properties": {"city": "Riga"},
     "messageGroup": "a", "deliveryTimestamp": "2013-01-31T12:00:00Z"}. Use bodyBase64 for a body that is not text. The
-    output of 'peek --json' can be sent again. A bad line stops the command; the error names the line, and the messages
-    that were acknowledged before it.
+    output of 'peek --json' is valid input. A bad line stops the command; the error names the line and the messages that
+    were acknowledged before it.
     """
     if bodies and file is not None:
         raise click.UsageError("give either --body or FILE, not both")
@@ -213,7 +213,7 @@ def _parse_message(raw: bytes, as_text: bool) -> dict[str, Any]:
 
 
 def _from_command_line(bodies: Sequence[str]) -> Iterator[Line]:
-    """The bodies as they are given. An empty one is sent too; the broker decides."""
+    """The bodies as they are given. An empty one is sent too: the broker decides whether to refuse it."""
     for number, body in enumerate(bodies, start=1):
         data = os.fsencode(body)
         yield Line(number, {"body": data}, len(data))

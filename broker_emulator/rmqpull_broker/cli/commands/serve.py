@@ -125,7 +125,7 @@ async def _serve(config: BrokerConfig) -> None:
         signal.signal(number, lambda *_: sys.exit(0))
     remoting, tls = make_remoting_address(config), make_tls_address(config)
     server = _open(config)
-    gc.freeze()  # otherwise the first search would look at all that was read, while clients wait
+    gc.freeze()  # otherwise the first collection would visit all that was read, while clients wait
     returning = asyncio.create_task(_return_memory(server.forget))
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -154,10 +154,10 @@ async def _return_memory(forget: Callable[[], object]) -> None:
 
 
 def _leave() -> NoReturn:
-    """Ends the process at once with code 0. The log is closed; only calls in flight are left.
+    """Ends the process at once with code 0. The log is closed; only calls in flight remain.
 
-    To cancel ten thousand calls takes a second of CPU time. Instead, the system closes their connections, and their
-    callers get UNAVAILABLE.
+    Cancelling ten thousand calls would take a second of CPU time. Instead, the system closes their connections, and
+    gRPC callers get UNAVAILABLE.
     """
     logging.shutdown()
     os._exit(0)
@@ -189,8 +189,8 @@ def _tell_access(config: BrokerConfig) -> None:
     hosts = dict.fromkeys(host for host, _ in served if host != "localhost" and not LOOPBACK_PEERS.allows(host))
     if hosts:
         _logger.info(
-            "everybody who reaches %s can read, send, consume, and create topics and groups; changes and deletions of "
-            "what exists, properties, faults and the clock are for %s (--admin-from): see docs/access.md",
+            "anyone who can reach %s can read, send, consume, and create topics and groups; changing or deleting what "
+            "exists, properties, faults and the clock is allowed for %s (--admin-from): see docs/access.md",
             ", ".join(hosts),
             config.admin_from.describe(),
         )

@@ -1,4 +1,4 @@
-"""Which peers may administrate a broker: the networks that their addresses are in."""
+"""Which peers may administrate a broker, by the networks of their addresses."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _MAPPED_BITS = 96
 
 @dataclass(frozen=True)
 class AdminPeers:
-    """The peers that may administrate. ``words`` are as the user wrote them; :func:`parse_admin_peers` makes both."""
+    """The peers that may administrate the broker. ``words`` are as the operator wrote them."""
 
     words: tuple[str, ...]
     networks: tuple[Network, ...]
 
     def allows(self, host: str) -> bool:
-        """Whether the peer with this address may administrate. A text that is no IP address may not.
+        """Whether the peer with this address may administrate the broker. A text that is not an IP address may not.
 
-        An IPv6 address that contains an IPv4 address counts as that.
+        An IPv6 address that contains an IPv4 address counts as the IPv4 address.
         """
         address = read_host(host)
         return address is not None and any(address in network for network in self.networks)
 
     def describe(self) -> str:
-        """Says who they are, for the end of a sentence."""
+        """Names these peers, for the end of a sentence."""
         names = {_LOOPBACK: "loopback addresses", _ALL: "everybody", _NONE: "nobody"}
         return ", ".join(names.get(word, word) for word in self.words)
 
@@ -60,7 +60,7 @@ def _read_networks(word: str) -> tuple[Network, ...]:
     except ValueError:
         network = None
     if network is None:
-        raise ValueError(f"{word!r} is no IP address or network")
+        raise ValueError(f"{word!r} is not an IP address or network")
     if "/" in word and ip_address(word.partition("/")[0]) != network.network_address:
         raise ValueError(f"{word!r} is an address within the network {network}: give one of them")
     return (_unmap(network),)
@@ -76,9 +76,9 @@ def _unmap(network: Network) -> Network:
 
 
 def read_host(host: str) -> Address | None:
-    """Reads the address of a peer, with or without brackets and a zone; None for a text that is no IP address."""
+    """Parses the address of a peer, with or without brackets and a zone. Returns None if it is not an IP address."""
     try:
-        address = ip_address(host.strip("[]").partition("%")[0])  # a zone is no part of it
+        address = ip_address(host.strip("[]").partition("%")[0])  # the zone is not part of the address
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

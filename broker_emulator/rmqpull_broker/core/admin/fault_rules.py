@@ -1,8 +1,8 @@
-"""Fault rules: which of the next calls go wrong, and how. Knows calls by name, client and queues, nothing of gRPC.
+"""Fault rules: which of the next calls go wrong, and how. Knows calls by name, client and queues, and no protocol.
 
-A call is injected when it comes in, by the oldest rule that fits it and is not used up: by one before its command runs,
-and by one after (``FaultRule.after``), which leaves the command done and only spoils its answer. A command that is
-refused has nothing to spoil.
+Faults are chosen when a call arrives, each by the oldest rule that matches and is not used up: at most one before the
+command runs, and at most one after it (``FaultRule.after``), which only affects the response. A command that is refused
+gets no fault after it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class FaultAction(enum.Enum):
     """What a fault does to a call."""
 
     FAIL = "fail"
-    """The response is an error code and a sentence."""
+    """The response is an error code with a message."""
     DELAY = "delay"
     """The call continues after a delay."""
     DROP = "drop"
     """There is no response: the caller's deadline passes."""
     DISCONNECT = "disconnect"
-    """The call ends with gRPC's UNAVAILABLE and no response, as when the connection breaks."""
+    """The call ends without a response, as when the connection breaks: UNAVAILABLE in gRPC, closed in remoting."""
     HOLD = "hold"
     """The call continues when the rule is released."""
 
@@ -144,7 +144,7 @@ class FaultReport(NamedTuple):
 
     @property
     def struck(self) -> int:
-        """The old name of ``injected``, which works in this release."""
+        """The old name of ``injected``, still accepted in this release."""
         return self.injected
 
 
@@ -158,7 +158,7 @@ class FaultRules:
 
     @property
     def is_armed(self) -> bool:
-        """Whether any rule has calls left. While none has, requests need not be parsed for their queues."""
+        """Whether any rule has calls left. If none has, requests need not be parsed for their queues."""
         return self._is_armed
 
     def add(self, rule: FaultRule) -> int:

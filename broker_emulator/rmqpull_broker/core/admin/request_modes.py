@@ -1,4 +1,4 @@
-"""Whether groups pull or pop when they leave the shares of queues to the broker (rules 3.17.1)."""
+"""Whether groups whose queues the broker assigns (QUERY_ASSIGNMENT) pull or pop (rules 3.17.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqpull_broker.core.state.names import RETRY_PREFIX
 
 POP = "POP"
 REQUEST_MODES_MAX = 100_000
-"""Groups with a topic that a mode was set for. They outlive both, as with Apache's broker."""
+"""Pairs of a group and a topic with a mode. As with Apache's broker, a mode outlives its group and its topic."""
 
 
 def put_request_mode(draft: Draft, wanted: RequestModeSet) -> None:
@@ -32,5 +32,5 @@ def put_request_mode(draft: Draft, wanted: RequestModeSet) -> None:
 
 
 def find_request_mode(state: BrokerState, topic: str, group: str) -> RequestModeSet:
-    """Returns the mode of a group for a topic. Those that were not set pull."""
+    """Returns the mode of a group for a topic: pull, if none was set."""
     return state.request_modes.get((topic, group), RequestModeSet(topic, group))

@@ -3,7 +3,7 @@
     +message.type=FIFO    sets an attribute
     -message.type         removes it, which is possible on an existing topic only
 
-Of Apache's attributes this broker has ``message.type`` alone.
+Of Apache's attributes, this broker has only ``message.type``.
 """
 
 from __future__ import annotations

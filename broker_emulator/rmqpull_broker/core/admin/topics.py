@@ -60,13 +60,13 @@ def put_topic(draft: Draft, topic: TopicConfig, refusal: BrokerError | None = No
 
 
 def check_changed_name(state: BrokerState, name: str) -> None:
-    """Raises IllegalTopic for a name that no topic can have, and BadRequest for that of a topic of the system."""
+    """Raises IllegalTopic for a name that no topic can have, and BadRequest for the name of a system topic."""
     check_topic_spelling(name)
     _refuse_system_topic(state, name)
 
 
 def delete_topic(draft: Draft, name: str) -> None:
-    """Deletes a topic with its messages, every group's offsets on it, and what a group would get of it once more.
+    """Deletes a topic with its messages, all consumer offsets on it, and the redeliveries of its messages.
 
     Raises TopicNotFound, or IllegalTopic.
     """
@@ -103,7 +103,7 @@ def ensure_retry_topic(
 ) -> TopicConfig:
     """Returns a ``%RETRY%`` or ``%DLQ%`` topic, or creates it (createTopicInSendMessageBackMethod).
 
-    Raises TooManyRequests, unless it need not be ``within_limits``.
+    Raises TooManyRequests above the limits, which apply only if ``within_limits`` is set.
     """
     topic = draft.find_topic(name)
     if topic is None:
@@ -152,9 +152,9 @@ class RouteQueue(NamedTuple):
 def list_route_queues(topic: TopicConfig, broker_permission: int) -> list[RouteQueue]:
     """Returns the queues of a topic on one broker, each with its own id and its permission.
 
-    Apache's proxy counts the readable and writable queues last, so its ids are not the queues' own when the two numbers
-    differ. It ignores the ids in requests for messages; a puller's ids count. A topic without permissions has at least
-    one queue in its route, too.
+    Apache's proxy numbers the queues that are both readable and writable last, so its ids are not the queues' own when
+    the two numbers of queues differ. It ignores the queue ids of pops, but a pull needs the real ones. A topic without
+    permissions also has at least one queue in its route.
     """
     return [RouteQueue(queue_id, perm) for queue_id, perm in enumerate(_list_permissions(topic, broker_permission))]
 

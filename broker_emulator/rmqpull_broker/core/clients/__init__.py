@@ -1,1 +1,1 @@
-"""Who is connected: channels, producers, consumers, their subscriptions, settings and queue locks."""
+"""The connected clients: channels, producers, consumers, their subscriptions, settings and queue locks."""

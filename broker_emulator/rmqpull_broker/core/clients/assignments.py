@@ -11,14 +11,14 @@ Allocate = Callable[[Sequence[MessageQueue], int, int], Sequence[MessageQueue]]
 
 
 def _allocate_blocks(queues: Sequence[MessageQueue], index: int, count: int) -> Sequence[MessageQueue]:
-    """AVG (rules 2.2)."""
+    """AVG: contiguous blocks, of which the first ones have one queue more if there is a remainder (rules 2.2)."""
     size, more = divmod(len(queues), count)
     start = index * size + min(index, more)
     return queues[start : start + size + (index < more)]
 
 
 def _allocate_in_turn(queues: Sequence[MessageQueue], index: int, count: int) -> Sequence[MessageQueue]:
-    """AVG_BY_CIRCLE (rules 2.3)."""
+    """AVG_BY_CIRCLE: the queues are dealt out one by one, in turn (rules 2.3)."""
     return queues[index::count]
 
 
@@ -29,7 +29,7 @@ _STRATEGIES: Mapping[str, Allocate] = {"AVG": _allocate_blocks, "AVG_BY_CIRCLE":
 def assign_queues(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str, strategy: str
 ) -> Sequence[MessageQueue] | None:
-    """Returns the share of one member of a group; nothing for a client that is no member.
+    """Returns the share of one member of a group; nothing for a client that is not a member.
 
     None means that the client keeps what it has (rules 2.1): there are no queues or no members, it has no id, or the
     broker does not know the strategy.
@@ -45,8 +45,8 @@ def assign_queues_to_pop(
 ) -> Sequence[MessageQueue] | None:
     """Returns the queues that one member of a group pops: its own, and those of ``share`` members after it.
 
-    With a ``share`` of 0 or less, or of all other members, that is the queue id -1 of each broker: all its queues. With
-    more members than queues it is one queue. None as with :func:`assign_queues` (rules 3.17.1).
+    If ``share`` is 0 or less, or covers all other members, the result is queue id -1 of each broker, which stands for
+    all its queues. With more members than queues, it is one queue. None as in :func:`assign_queues` (rules 3.17.1).
     """
     members, ordered = sorted(client_ids), sorted(queues)
     if strategy not in _STRATEGIES or not queues or not members:

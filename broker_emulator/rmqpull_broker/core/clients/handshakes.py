@@ -1,4 +1,4 @@
-"""Connections that have not said yet what they are: which one gives way when too many are waited for.
+"""Connections that have not yet shown which protocol they speak, and which one is dropped when there are too many.
 
 This module knows no sockets. The caller names each connection by a key of its own.
 """
@@ -9,14 +9,14 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 HANDSHAKES_MAX = 1_000
-"""Connections that have not sent their first byte, or whose handshake of TLS has not ended. It is waited for both only
-where TLS is served."""
+"""The limit of connections that have not sent their first byte or finished their TLS handshake. Only ports that serve
+TLS wait for either."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 class Handshakes(Generic[K]):
-    """The connections that are waited for, by address. None is turned away: an older one gives way to it."""
+    """The pending connections, by address. A new one is never refused: an older one is dropped instead."""
 
     def __init__(self) -> None:
         self._addresses: dict[K, str] = {}
@@ -26,7 +26,7 @@ class Handshakes(Generic[K]):
         return len(self._addresses)
 
     def add(self, key: K, address: str) -> K | None:
-        """Waits for a connection. Returns the one that gives way, the oldest of the address that has most."""
+        """Adds a pending connection. Returns the one to drop, if any: the oldest of the address with the most."""
         leaves = None
         if len(self._addresses) >= HANDSHAKES_MAX:
             most = max(self._by_address, key=lambda each: len(self._by_address[each]))
@@ -37,7 +37,7 @@ class Handshakes(Generic[K]):
         return leaves
 
     def remove(self, key: K) -> None:
-        """Waits no more for a connection. Ignores an unknown one."""
+        """Removes a connection that is no longer pending. Ignores an unknown one."""
         address = self._addresses.pop(key, None)
         if address is not None:
             del self._by_address[address][key]

@@ -18,7 +18,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import RETRY_PREFIX
 
 FINGERPRINTS_MAX = 10_000
-"""Groups whose last fingerprint is kept. Above it, the oldest is forgotten."""
+"""Groups whose last fingerprint is kept. Above this limit, the oldest is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class HeartbeatAnswer:
 def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[], str]) -> list[GroupConfig]:
     """Creates missing groups and their ``%RETRY%`` topics, and returns the groups.
 
-    Leaves out groups that do not exist and may not be created. The names are judged as a broker does: ``v2`` has its
-    own rules for them, which its handlers know.
+    Leaves out groups that do not exist and may not be created. Names are checked by the broker's rules; the stricter
+    rules of ``apache.rocketmq.v2`` are checked by its handlers.
     """
     found = []
     for name in names:
@@ -87,7 +87,7 @@ class Heartbeats:
         return HeartbeatAnswer(is_sub_change or not is_version_2, tuple(changes))
 
     def _store_fingerprints(self, heartbeat: Heartbeat) -> bool:
-        """Stores the fingerprint. Returns whether the last one of a group was different; a first one is no change."""
+        """Stores the fingerprint. Returns whether that of any group has changed; a first one is not a change."""
         is_changed = False
         for consumer in heartbeat.consumers:
             is_changed |= self._fingerprints.get(consumer.group, heartbeat.fingerprint) != heartbeat.fingerprint

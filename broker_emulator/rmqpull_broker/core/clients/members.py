@@ -11,7 +11,7 @@ from rmqpull_broker.core.clients.subscriptions import FilterData, FilterTable, S
 CHANNEL_EXPIRED_TIMEOUT_MS = 120_000
 """``channelExpiredTimeout``: a channel that sends no heartbeat for longer is closed and removed."""
 SCAN_INTERVAL_MS = 10_000
-"""The time between two scans for expired channels, and before the first one."""
+"""The time between two scans for expired channels, and until the first one."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class ChannelTable:
         return channel_id in self._channels
 
     def refresh(self, channel: ClientChannel, now_ms: int) -> bool:
-        """Adds a heartbeat. Returns whether the channel is new: another client id on it is no change (rules 6.1)."""
+        """Adds a heartbeat. Returns whether the channel is new; a new client id on a known one is not (rules 6.1)."""
         is_new = channel.channel_id not in self._channels
         self._channels[channel.channel_id] = channel, now_ms
         return is_new
 
     def keep(self, channel_ids: Collection[str], now_ms: int) -> None:
-        """Adds a heartbeat of those of these channels that are here."""
+        """Adds a heartbeat for each of these channels that is in the table."""
         for channel_id in self._channels.keys() & channel_ids:
             self._channels[channel_id] = self._channels[channel_id][0], now_ms
 
@@ -95,7 +95,7 @@ class MessageModel(enum.Enum):
 
 
 class ConsumeFromWhere(enum.Enum):
-    """Where a group without offsets starts. A broker only passes it on."""
+    """Where a group without offsets starts. The broker only passes it on: clients apply it."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -122,7 +122,7 @@ class ConsumerIdsChanged:
 
 
 class ConsumerGroupInfo:
-    """One group as its members describe it. The newest heartbeat counts for all members."""
+    """One group as its members describe it. The newest heartbeat overrides those of other members."""
 
     def __init__(self, group: str, filters: FilterTable) -> None:
         self.group = group
@@ -147,7 +147,7 @@ class ConsumerGroupInfo:
         return self._filters.get(self.group, topic)
 
     def describe(self, consumer: ConsumerData) -> None:
-        """Sets the properties of the group that a member has sent."""
+        """Sets the group's properties to those that a member has sent."""
         self.consume_type = consumer.consume_type
         self.message_model = consumer.message_model
         self.consume_from_where = consumer.consume_from_where

@@ -13,8 +13,8 @@ from rmqpull_broker.core.steps import Steps, walk
 LOCK_MAX_LIVE_TIME_MS = 60_000
 """``rocketmq.broker.rebalance.lockMaxLiveTime``: how long a lock is valid without renewal."""
 LOCKS_MAX = 100_000
-"""Locks that one connection holds, if it is alone; see :mod:`rmqpull_broker.core.shares`. Expired locks count until a
-share is used up."""
+"""The most locks that a lone connection may hold; see :mod:`rmqpull_broker.core.shares`. Expired locks are counted
+until a share is used up."""
 
 
 class QueueLock(NamedTuple):
@@ -30,9 +30,9 @@ class QueueLock(NamedTuple):
 
 
 class QueueLocks:
-    """The locks of all groups, like Apache's RebalanceLockManager. They are only in memory.
+    """The locks of all groups, like Apache's RebalanceLockManager. They are in memory only.
 
-    Neither the group nor the queue of a lock need to exist.
+    Neither the group nor the queue of a lock needs to exist.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class QueueLocks:
     def lock_in_steps(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder = ANYBODY
     ) -> Steps[list[MessageQueue]]:
-        """Locks as :meth:`lock_batch`. Leaves out, too, what others lock between two steps."""
+        """Locks like :meth:`lock_batch`, but also leaves out queues that others lock between two steps."""
         wanted, missing = dict[MessageQueue, None](), 0
         for piece in walk(queues):
             locks = self._groups.get(group, {})
@@ -90,7 +90,7 @@ class QueueLocks:
         return gained
 
     def unlock_in_steps(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Steps[None]:
-        """Unlocks as :meth:`unlock_batch`."""
+        """Unlocks like :meth:`unlock_batch`."""
         for piece in walk(queues):
             self.unlock_batch(group, client_id, piece)
             yield
@@ -123,12 +123,12 @@ class QueueLocks:
             self._drop_expired(now_ms)
         if not self._shares.allows(holder, count):
             raise TooManyRequests(
-                f"{count} queues cannot be locked: locked are {self._shares.describe(holder)}; "
-                "unlock some or lock again later"
+                f"{count} queues cannot be locked: the locks in use are {self._shares.describe(holder)}; "
+                "unlock some or try again later"
             )
 
     def _drop_expired(self, now_ms: int) -> None:
-        """Drops all expired locks, and finds out until when there can be no further one."""
+        """Drops all expired locks, and finds the time before which no other lock can expire."""
         oldest_ms = now_ms
         for group in self.groups():
             for queue, lock in list(self._groups[group].items()):

@@ -27,7 +27,7 @@ COMPENSATED_EXPIRED_TIMEOUT_MS = 600_000
 """``subscriptionExpiredTimeout``: how long a subscription of a pull is kept."""
 COMPENSATED_GROUPS_MAX = 10_000
 COMPENSATED_TOPICS_MAX = 1_000
-"""Groups that only pull, and topics of one such group. Above it, the oldest are forgotten."""
+"""Groups that only pull, and topics of one such group. Above these limits, the oldest are forgotten."""
 
 
 class ConsumerRegistry:
@@ -117,7 +117,7 @@ class ConsumerRegistry:
         return self._make_change(info) if is_changed and notify else None
 
     def unregister(self, group: str, channel_id: str, now_ms: int, *, notify: bool = True) -> ConsumerIdsChanged | None:
-        """Removes a member that leaves. The others are notified, even if it was no member (rules 6.1)."""
+        """Removes a member that leaves. The others are notified even if it was not a member (rules 6.1)."""
         info = self._groups.get(group)
         if info is None:
             return None
@@ -127,7 +127,7 @@ class ConsumerRegistry:
     def channel_closed(self, channel_id: str, now_ms: int) -> list[ConsumerIdsChanged]:
         """Removes a connection that was closed, failed or idle. Returns the members to notify, in all of its groups.
 
-        The groups' ``notifyConsumerIdsChangedEnable`` does not count here.
+        The groups' ``notifyConsumerIdsChangedEnable`` has no effect here.
         """
         left = [info for info in self._groups.values() if channel_id in info.members]
         for info in left:
@@ -142,8 +142,8 @@ class ConsumerRegistry:
     def expire(self, now_ms: int, wall_ms: int | None = None) -> list[ClientChannel]:
         """Removes members without a heartbeat for two minutes, and returns the channels to close.
 
-        It notifies nobody. It removes old compensated subscriptions and unused filters, too. The age of subscriptions
-        is counted until ``wall_ms``, because clients name the times at which they made them.
+        Notifies nobody. Also removes old compensated subscriptions and unused filters. The age of a subscription is
+        measured at ``wall_ms``, a wall-clock time, because its creation time comes from the client's clock.
         """
         expired: dict[str, ClientChannel] = {}
         for group, info in list(self._groups.items()):
@@ -179,7 +179,7 @@ class ConsumerRegistry:
         consume_type: ConsumeType = ConsumeType.PASSIVELY,
         message_model: MessageModel = MessageModel.CLUSTERING,
     ) -> None:
-        """Stores how a group consumes that pulls and may never send a heartbeat (rules 3.1)."""
+        """Stores how a group that pulls consumes, because it may never send a heartbeat (rules 3.1)."""
         info = self._compensated.get(group)
         if info is None:
             info = self._compensated[group] = ConsumerGroupInfo(group, self._filters)
@@ -278,7 +278,7 @@ class ProducerRegistry:
         return next((channel for channel in found if channel.is_connected_to(broker_name)), None)
 
     def next_producer(self, group: str, is_reachable: Callable[[ClientChannel], bool]) -> ClientChannel | None:
-        """Returns a reachable producer of the group, in turn; None when there is none (``getAvailableChannel``)."""
+        """Returns the group's next reachable producer, in rotation, or None (``getAvailableChannel``)."""
         channels = self.channels(group)
         self._turn += 1
         in_turn = (channels[(self._turn + step) % len(channels)] for step in range(len(channels)))

@@ -16,14 +16,14 @@ PRODUCER_BACKOFF = ExponentialBackoff(10, 1_000, 2.0)
 RETRY_DELAYS_MS: tuple[int, ...] = tuple(
     1000 * seconds for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
 )
-"""Apache's CustomizedRetryPolicy: the delay before each further attempt. The last delay counts for all attempts after
+"""Apache's CustomizedRetryPolicy: the delay before each further attempt. The last delay applies to all attempts after
 it."""
 
 DEFAULT_RETRY_POLICY = CustomizedBackoff(RETRY_DELAYS_MS)
 _FIRST_REDELIVERY = 2
-"""The broker's own redeliveries leave out the first delays (rules 5.13)."""
+"""The broker's own redeliveries skip the first two delays, so the first one comes after 10 s (rules 5.12.3)."""
 _GROWTHS_MAX = 64
-"""A delay that has grown so often is the longest one, unless it does not grow."""
+"""After this many steps, a delay that grows at all has reached the longest one."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SubscriptionSettings:
 
 
 def find_redelivery_delay_ms(group: GroupConfig, reconsume_times: int) -> int:
-    """Returns after how long the broker itself delivers a message again that was retried so often (rules 5.13)."""
+    """Returns the delay before the broker itself redelivers a message with this many retries (rules 5.12.3)."""
     policy, times = group.retry_policy or DEFAULT_RETRY_POLICY, max(0, reconsume_times)
     if isinstance(policy, CustomizedBackoff):
         return policy.next_ms[min(times + _FIRST_REDELIVERY, len(policy.next_ms) - 1)]

@@ -17,7 +17,7 @@ from rmqpull_broker.core.filters.message_filter import (
 DEAD_FILTER_MS_MAX = 24 * 3_600_000
 """``filterDataCleanTimeSpan``: how long an unused filter is kept."""
 FILTERS_MAX = 10_000
-"""Filters of all groups. Above it, the oldest is removed, and the group's next heartbeat adds it again."""
+"""Filters of all groups. Above this limit, the oldest is removed; its group's next heartbeat adds it again."""
 
 CompileFilter = Callable[[str, str], MessageFilter]
 
@@ -51,7 +51,7 @@ def make_subscription_data(topic: str, expression_type: str, expression: str, su
 
 
 def check_client_config(expression_type: str, expression: str, *, enable_property_filter: bool) -> None:
-    """Judges a subscription like CHECK_CLIENT_CONFIG, which lets every TAG expression pass (rules 3.12.2, 6.1).
+    """Checks a subscription like CHECK_CLIENT_CONFIG, which accepts every TAG expression (rules 3.12.2, 6.1).
 
     Raises FilterNotSupported without ``enablePropertyFilter``, and IllegalFilterExpression.
     """
@@ -89,7 +89,7 @@ class FilterTable:
         return self._groups.get(group, {}).get(topic)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
-        """Adds all subscriptions of a group's heartbeat. Filters of other topics become unused.
+        """Adds all subscriptions of a group's heartbeat. Filters for other topics become unused.
 
         An empty expression changes nothing, so a newer pull finds an old filter (rules 3.1, row 15). A newer malformed
         expression removes the filter (rules 3.1, row 14, 6.1).
@@ -120,7 +120,7 @@ class FilterTable:
             self._remove(group, subscription.topic)
             self._compile_into(group, subscription)
         elif subscription.sub_version >= old.client_version:
-            # The same version only means that the group is back.
+            # The expression is not compiled again: the same version only means that the group is back.
             alive = replace(old, client_version=subscription.sub_version, dead_since_ms=None)
             self._groups[group][subscription.topic] = alive
 

@@ -1,11 +1,11 @@
-"""Frames of the remoting protocol of which a part has been received: what they may hold together, and for how long.
+"""Partly received frames of the remoting protocol: how much memory they may hold together, and for how long.
 
-No connection is turned away. When all hold too much, the broker reads only the oldest frames of the address that holds
-most. They become complete, or their clients have left, and then it is the turn of the next ones; frames that stay as
-they are become late, which ends their connections. The others go on.
+No connection is turned away. When all frames together hold too much, the broker pauses the address that holds most and
+reads only its oldest frames. When these are complete, or their clients have left, the next ones are read; a frame that
+makes no progress becomes late, and its connection is closed. Other addresses are not affected.
 
-Who is read is decided anew only when it changes whose turn it is, so that a piece of a frame costs the same however
-many frames there are. This module knows no sockets. The caller names each connection by a key of its own.
+Who is read is decided again only when it may change, so that a piece of a frame costs the same however many frames
+there are. This module knows no sockets. The caller names each connection by a key of its own.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 HELD_BYTES_MAX = 256 << 20
-"""What all unfinished frames may hold before only the oldest frames of the address that holds most are read."""
+"""Above this total, only the oldest frames of the address that holds most are read."""
 READ_ON = 2
-"""The frames of that address that are read all the same. Otherwise none of them could become complete, and nobody would
-learn that their clients have left: what a client has sent before it leaves must be read first."""
+"""How many of that address's frames are still read. Otherwise none could become complete, and the broker would not
+notice that their clients have left: the end of a connection comes after all that the client has sent."""
 HELD_BYTES_MOST = HELD_BYTES_MAX + HELD_BYTES_MAX // 8
-"""What they may hold before nobody's frame is read beyond its first ``SMALL_FRAME_BYTES``."""
+"""Above this total, no frame of any address is read beyond its first ``SMALL_FRAME_BYTES``."""
 STEPS = 64
-"""A step is a part of ``HELD_BYTES_MAX``. They must hold a step less before that address is read again, and another one
-must hold a step more to take its place: a small piece does not change it for thousands of connections."""
+"""Parts of ``HELD_BYTES_MAX``. The total must fall by one part before the paused address is read again, and another
+address must hold one part more to take its place, so that a small piece does not pause and resume thousands."""
 SMALL_FRAME_BYTES = 1 << 20
-"""The beginning of a frame, which is always read from addresses that do not hold most."""
+"""This much of a frame is always read, except from the address that holds most."""
 FRAME_MS_MAX = 30_000
 BYTES_PER_S_MIN = 64 << 10
-"""The time for a frame: ``FRAME_MS_MAX``, and a second more for so many bytes that have been received."""
+"""The time for a frame: ``FRAME_MS_MAX``, and a second more for each ``BYTES_PER_S_MIN`` received."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -51,14 +51,14 @@ class _Address(Generic[K]):
 
 
 class UnfinishedFrames(Generic[K]):
-    """The unfinished frame of each connection that has one. ``paused`` are the connections to read no more from."""
+    """The unfinished frame of each connection that has one. ``paused`` are the connections not to read from."""
 
     def __init__(self) -> None:
         self._frames: dict[K, _Frame] = {}
         self._addresses: dict[str, _Address[K]] = {}
-        # The frames beyond their first SMALL_FRAME_BYTES, at most HELD_BYTES_MOST // SMALL_FRAME_BYTES and a few more.
+        # The frames beyond their first SMALL_FRAME_BYTES: little more than HELD_BYTES_MOST // SMALL_FRAME_BYTES.
         self._large: dict[K, None] = {}
-        # Less what they hold, and the addresses; entries are out of date once an address holds something else.
+        # A heap of (-held bytes, address). An entry is out of date if the address no longer holds that much.
         self._by_bytes: list[tuple[int, str]] = []
         self._most: str | None = None
         self._is_full = False
@@ -66,8 +66,8 @@ class UnfinishedFrames(Generic[K]):
         self.paused: set[K] = set()
 
     def note(self, key: K, address: str, held_bytes: int, now_ms: int) -> set[K]:
-        """Counts the bytes that a connection holds of its last frame. Returns who is paused now and was not before, or
-        the other way round."""
+        """Notes how many bytes of its last frame a connection holds. Returns the connections to pause or resume, whose
+        membership in ``paused`` has changed."""
         frame = self._frames.get(key)
         if frame is None:
             frame = self._frames[key] = _Frame(address, now_ms)
@@ -114,7 +114,7 @@ class UnfinishedFrames(Generic[K]):
             heapq.heapify(self._by_bytes)
 
     def _decide(self, key: K) -> set[K]:
-        """Decides who is paused, after a change of the connection ``key``. Returns for whom that changes."""
+        """Decides who is paused, after a change of connection ``key``. Returns the connections to pause or resume."""
         most, is_full = self._choose_most(), self._choose_full()
         asked = {key, *self._list_read_on(most)}
         if most != self._most:
@@ -127,7 +127,7 @@ class UnfinishedFrames(Generic[K]):
         return changed
 
     def _choose_most(self) -> str | None:
-        """Returns the address that is not read."""
+        """Returns the address to pause, if there is one."""
         leaves_room = self.held_bytes <= HELD_BYTES_MAX - (_find_step_bytes() if self._most is not None else 0)
         if leaves_room:
             return None

@@ -1,1 +1,1 @@
-"""Filter expressions, TAG and SQL92, evaluated on columns. ``rmqpull_proto.filters`` reads those of SQL92."""
+"""Filter expressions, TAG and SQL92, evaluated on columns. ``rmqpull_proto.filters`` parses those of SQL92."""

@@ -1,6 +1,6 @@
-"""How much one pull may evaluate: other requests wait while an expression of SQL92 is evaluated.
+"""How much one pull may evaluate, because all other requests wait while a SQL92 expression is evaluated.
 
-A pull whose budget is spent ends where it is, as one does that has scanned enough messages without a match. The client
+A pull whose budget is spent ends at that message, like one that has scanned enough messages without a match. The client
 pulls again from there.
 """
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 
 COST_MAX = 50_000
-"""Nodes of expressions that one pull, or the arrival of messages, evaluates: 10 to 35 ms."""
+"""The most nodes of expressions that one pull, or one arrival of messages, evaluates: 10 to 35 ms."""
 COMPILE_COST = 50
-"""Compiling a node takes as long as evaluating so many."""
+"""Compiling a node takes as long as evaluating this many."""
 
 
 class FilterBudget:
-    """What is left of the evaluations of one pull."""
+    """The evaluations that one pull has left."""
 
     def __init__(self, message_filter: MessageFilter) -> None:
         self.filter = message_filter
@@ -27,11 +27,11 @@ class FilterBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no further message may be looked at."""
+        """Whether no further message may be evaluated."""
         return self._left <= 0
 
     def take(self, row_count: int) -> bool:
-        """Takes what so many rows cost that all differ, if it is left. Returns whether it was."""
+        """Takes the cost of ``row_count`` distinct rows, if that much is left. Returns whether it was."""
         cost = row_count * self.filter.node_count
         if cost > self._left:
             return False
@@ -52,15 +52,15 @@ class FilterBudget:
 
 
 class ArrivalBudget:
-    """What is left of the evaluations for the pulls that wait for arriving messages.
+    """The evaluations left for matching arriving messages with the filters of parked pulls.
 
-    When it is spent, pulls with further filters wake without a look, and look themselves.
+    When it is spent, pulls with other filters are woken unchecked, and evaluate the messages themselves.
     """
 
     def __init__(self) -> None:
         self._left = COST_MAX
 
     def take(self, message_filter: MessageFilter, row_count: int) -> bool:
-        """Takes what a look at so many rows costs at most. Returns whether there was enough."""
+        """Takes the most that evaluating ``row_count`` rows can cost. Returns whether enough was left."""
         self._left -= message_filter.node_count * (row_count + COMPILE_COST)
         return self._left >= 0

@@ -21,18 +21,18 @@ TAG = "TAG"
 SQL92 = "SQL92"
 
 EXPRESSION_LENGTH_MAX = 32_768
-"""Characters of an expression. Parsing a longer one of SQL would block other calls for too long."""
+"""The longest expression, in characters. Parsing a longer SQL expression would block other calls for too long."""
 COMPILED_EXPRESSIONS_MAX = 100
 PROPERTY_VALUES_MAX = 100_000
-"""Values that are found at a time, for an expression with many properties."""
+"""Property values that are looked up at a time, for an expression with many properties."""
 PROPERTIES_MAX = 200
 COLUMN_COST = 500
-"""Finding the values of a property takes as long as evaluating so many nodes, about 0.1 ms."""
+"""Looking up the values of a property takes as long as evaluating this many nodes, about 0.1 ms."""
 FEW_ROWS = 32
 
 
 class FilterTooComplex(IllegalFilterExpression):
-    """An expression exceeds a limit, so nobody knows whether it is malformed."""
+    """An expression exceeds a limit, so it is unknown whether it is malformed."""
 
     code = IllegalFilterExpression.code
 
@@ -88,7 +88,7 @@ class TagFilter(MessageFilter):
         return pc.is_in(batch.column("tags"), value_set=pa.array(sorted(self.tags), pa.string()))
 
     def matches_any(self, batch: pa.RecordBatch) -> bool:
-        # Every parked pull matches its filter with an arrival. A set is faster for the few tags of a send.
+        # Each arrival is matched with the filter of every parked pull. For the few tags of a send, a set is faster.
         if self.tags is None or batch.num_rows > FEW_ROWS:
             return super().matches_any(batch)
         return not self.tags.isdisjoint(batch.column("tags").to_pylist())
@@ -140,7 +140,7 @@ class SqlFilter(MessageFilter):
         columns = [make_property_column(batch, name) for name in names]
         found = find_combinations(columns)
         rows_max = max(1, cost_max // self.node_count)
-        if found.size > rows_max:  # so many rows have no more combinations
+        if found.size > rows_max:  # rows_max rows have at most rows_max combinations
             found = find_combinations([column.slice(0, rows_max) for column in columns])
         verdicts = [_is_true(tree, {**constants, **dict(zip(names, row, strict=True))}) for row in found.rows()]
         return pa.array(verdicts, pa.bool_()).take(found.row_combinations), found.size * self.node_count + len(
@@ -166,7 +166,7 @@ def _compiled(expression: str) -> tuple[Expression, list[str]]:
 
 @functools.lru_cache(maxsize=COMPILED_EXPRESSIONS_MAX)
 def _compile(expression: str) -> tuple[Expression, list[str]] | IllegalFilterExpression:
-    """Keeps refusals, too: who sends a malformed expression sends it again with each pull."""
+    """Caches refusals too, because a client sends a malformed expression again with each pull."""
     try:
         tree = sql92_grammar.parse(expression)
     except TooComplex as refusal:
@@ -209,7 +209,7 @@ def parse_filter(expression_type: str, expression: str) -> MessageFilter:
 
 
 def bind_constants(message_filter: MessageFilter, constants: Mapping[str, str]) -> MessageFilter:
-    """Returns a filter for which every message has these properties, too."""
+    """Returns the filter with these properties added to every message."""
     if isinstance(message_filter, SqlFilter):
         return replace(message_filter, constants=tuple(constants.items()))
     return message_filter
@@ -227,10 +227,10 @@ def make_pull_filter(
     """Returns the filter of a pull with its own subscription.
 
     A malformed SQL expression and an unknown type pass every message, or are refused when ``is_strict``. SQL above the
-    limits of length and nesting is refused: it may be well-formed. The type ``""`` has no tags and passes no message,
-    unless the expression is ``*`` (rules 6.1). Retry topics are no exception: all of their messages pass because
-    clients subscribe to them with ``*``. Raises IllegalFilterExpression for ``||`` alone and for an empty expression of
-    another type than TAG, and FilterNotSupported.
+    limits of length and nesting is refused, because it may be well-formed. The type ``""`` has no tags and passes no
+    message, unless the expression is ``*`` (rules 6.1). Retry topics need no special case: all of their messages pass
+    because clients subscribe to them with ``*``. Raises IllegalFilterExpression for ``||`` alone and for an empty
+    expression of another type than TAG, and FilterNotSupported.
     """
     if expression_type is None or expression_type == TAG:
         try:

@@ -1,7 +1,7 @@
 """Born hosts: the address and port from which a message came (rules 4.7), and the host that a producer names.
 
-Apache's proxy names the host and the time of its clients in properties, which the messages of other producers do not
-have. Messages of older releases have the host alone, without a port. It stands for the property, too.
+Apache's proxy stores the host and the time of its clients in properties, which messages of other producers do not have.
+Messages stored by older releases have a host without a port, which also stands for that property.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def remove_port(host: str) -> str:
 
 
 def _format_ipv6(text: str) -> str:
-    """Returns all parts of an address, without leading zeros; an IPv4 address if it is one within IPv6."""
+    """Formats all parts of an address, without leading zeros; an IPv4-mapped address as IPv4."""
     try:
         address = IPv6Address(text.partition("%")[0])
     except ValueError:
@@ -39,14 +39,14 @@ def _format_ipv6(text: str) -> str:
 
 
 def find_named_hosts(hosts: pa.Array) -> pa.Array:
-    """Returns the hosts that stand for a property, too: those without a port. All others become null."""
+    """Returns the hosts that also stand for a property: those without a port. All others become null."""
     encoded = hosts.dictionary_encode()  # there are few different ones
     named = [text if text and is_named(text) else None for text in encoded.dictionary.to_pylist()]
     return pa.array(named, pa.string()).take(encoded.indices)
 
 
 def is_named(host: str) -> bool:
-    """Whether the host of a message stands for a property, too: it has no port."""
+    """Whether the host of a message also stands for a property: it has no port."""
     return bool(host) and _match(host) is None
 
 

@@ -51,15 +51,15 @@ def make_constant_column(value: Any, data_type: pa.DataType, row_count: int) -> 
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of one or more batches of one schema in new memory. Arrow itself can do it since release 19."""
+    """Copies batches of one schema into one batch in new memory. Arrow itself can do it since release 19."""
     arrays = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(batches[0].num_columns)]
     return pa.RecordBatch.from_arrays(arrays, schema=batches[0].schema)
 
 
 def set_null(texts: pa.Array, where: pa.Array) -> pa.Array:
-    """Returns texts with null where a mask says so, and where the mask is null.
+    """Returns texts with null where the mask is true or null.
 
-    Use no ``if_else`` with a null for it: until Arrow 21 at least it returns other texts when ``texts`` is a slice.
+    Not ``if_else`` with a null: up to Arrow 21 at least, it returns wrong texts when ``texts`` is a slice.
     """
     return pc.replace_with_mask(texts, where, pa.scalar(None, texts.type))
 

@@ -1,7 +1,7 @@
 """What only clients of the remoting protocol see of a message: its flag, and bits of its system flag (rules 4.7).
 
-Few messages have them. So they are stored among RocketMQ's own properties, under names that no client can send, and
-all other protocols leave them out.
+Few messages have them, so they have no columns: they are stored among RocketMQ's own properties, under names that no
+client can send, and all other protocols leave them out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rmqpull_proto.remoting.properties import NAME_END
 FLAG = NAME_END + "FLAG"
 """The producer's own flag, of 32 bits."""
 SYS_FLAG = NAME_END + "SYS_FLAG"
-"""The bits of the system flag that follow from nothing else, such as MULTI_TAGS."""
+"""The bits of the system flag that cannot be derived from other fields, such as MULTI_TAGS."""
 
 
 def hide_flags(flag: int, sys_flag: int) -> dict[str, str]:
-    """Returns the hidden properties of a message. There are none for zeros."""
+    """Returns the hidden properties of a message. Zeros need none."""
     return {name: str(value) for name, value in ((FLAG, flag), (SYS_FLAG, sys_flag)) if value}
 
 

@@ -33,7 +33,7 @@ _OWN_BYTES_MAX = 4_096
 _OWN_ENTRIES_BYTES_MAX = 512
 """More than the bytes of the names, separators and numbers of RocketMQ's own properties, and of two IPv6 hosts."""
 NOT_RESERVED = {names.SHARDING_KEY: "messageGroup", names.TRACE_CONTEXT: "traceContext"}
-"""RocketMQ's own properties, with their columns, that a user may set, too. Then the user's value is not stored."""
+"""RocketMQ's own properties, with their columns, that a user may also set. Then the user's value is not stored."""
 
 
 def make_common_properties(broker: BrokerProperties) -> dict[str, str]:
@@ -103,7 +103,7 @@ def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperti
 
 
 def find_record_bytes_max(batch: pa.RecordBatch, topic: str, broker: BrokerProperties) -> int:
-    """Returns a limit of the sum of :func:`count_record_bytes` that is quick to find, as no row is looked at.
+    """Returns an upper bound for the sum of :func:`count_record_bytes`, which is quick because it visits no row.
 
     In a batch, each text takes its own bytes and at least four more.
     """

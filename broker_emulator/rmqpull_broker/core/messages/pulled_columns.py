@@ -15,8 +15,8 @@ from rmqpull_proto.remoting.properties import TRACE_CONTEXT
 def select_pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """Returns columns of a stored batch for a pull.
 
-    Born hosts are those that Java's clients show. The trace context is among RocketMQ's own properties. What only
-    clients of the remoting protocol see is left out.
+    Born hosts are formatted as Java's clients show them. The trace context is among RocketMQ's own properties. What
+    only clients of the remoting protocol see is left out.
     """
     pulled = batch.select(names)
     if "bornHost" in names:

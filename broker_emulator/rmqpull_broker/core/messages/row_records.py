@@ -1,7 +1,7 @@
 """A few stored messages as records of the remoting protocol, message by message (rules 4.7, 4.8).
 
-For messages that have just arrived. Columns pay from some dozens on: those of one message cost a millisecond, and this
-some microseconds. The records are those of ``stored_records``.
+For messages that have just arrived. Columns pay off only from some dozens of messages: for one message they cost a
+millisecond, and this costs some microseconds. The records equal those of ``stored_records``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _encode_row(
 
 
 def _find_compression(encoding: BodyEncoding) -> int:
-    """Returns the bits of the system flag: a body of GZIP counts as zlib's old form."""
+    """Returns the bits of the system flag. GZIP gets those of zlib's old form, without a type."""
     if encoding is BodyEncoding.IDENTITY:
         return 0
     return 1 if encoding is BodyEncoding.GZIP else int(encoding)

@@ -1,7 +1,7 @@
 """Stored messages as records of the remoting protocol, the body of a response to a pull (rules 4.7, 4.8).
 
-Records are made of columns, without a Python object for each message but its checksum. NumPy is not needed: numbers
-are written byte by byte, each byte of all rows at once.
+Records are made from columns. The only Python object per message is its checksum. Numbers are written without NumPy,
+which the broker does not load: byte by byte, each byte of all rows at once.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def encode_records(
 
 
 def encode_topic(topic: str) -> tuple[int, bytes]:
-    """Returns the magic that a topic leads to, and the topic with its length."""
+    """Returns the magic code, which depends on the length of the topic, and the topic with its length."""
     encoded = topic.encode()
     if len(encoded) <= SHORT_TOPIC_BYTES:
         return MAGIC, bytes([len(encoded)]) + encoded
@@ -144,8 +144,8 @@ def _join_map(maps: pa.Array) -> pa.Array:
 
 
 def _drop_replaced(rows: pa.RecordBatch) -> pa.Array:
-    """Returns the users' properties without those that RocketMQ's own of the same name replace. Few messages have them,
-    so they are looked at one by one."""
+    """Returns the users' properties without those that RocketMQ's own of the same name replace. Few messages have such
+    properties, so they are handled one by one."""
     maps = rows.column("properties")
     found = pc.is_in(slice_live_values(maps, maps.keys), value_set=pa.array(NOT_RESERVED))
     if not found.true_count:
@@ -161,7 +161,7 @@ def _drop_replaced(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _list_own_parts(name: str, texts: pa.Array) -> list[Any]:
-    """Returns what is joined to the entry of a property in each row. It has none where it is missing or empty."""
+    """Returns the parts that, joined, are a property's entry in each row: nothing where it is missing or empty."""
     entry = f"{name}{names.NAME_END}", texts, names.VALUE_END
     is_empty = pc.fill_null(pc.equal(texts, ""), True)
     if not is_empty.true_count:
@@ -170,7 +170,7 @@ def _list_own_parts(name: str, texts: pa.Array) -> list[Any]:
 
 
 class _Fixed:
-    """The same number of bytes for each row, in which big-endian numbers stand."""
+    """A block of ``width`` bytes for each row, which holds big-endian numbers."""
 
     def __init__(self, count: int, width: int) -> None:
         self._count, self._width = count, width
@@ -217,7 +217,7 @@ def _read_ms(times: pa.Array) -> pa.Array:
 
 
 def _read_compression_flags(encodings: pa.Array) -> pa.Array:
-    """Returns the bits of system flags (rules 4.7): a body of GZIP counts as zlib's old form."""
+    """Returns the bits of system flags (rules 4.7). GZIP gets those of zlib's old form, without a type."""
     numbers = encodings.cast(pa.int64())
     flags = pc.if_else(pc.equal(numbers, int(BodyEncoding.GZIP)), 1, numbers)
     return pc.if_else(pc.equal(numbers, int(BodyEncoding.IDENTITY)), 0, flags)
@@ -230,7 +230,7 @@ class _Hosts(NamedTuple):
 
 
 def _pack_hosts(hosts: pa.Array) -> _Hosts:
-    """Packs addresses and ports. There are few different ones."""
+    """Packs addresses and ports, each distinct one once, because there are few."""
     encoded = pc.dictionary_encode(pc.fill_null(hosts, ""))
     packed: Sequence[bytes] = [pack_host(text) for text in encoded.dictionary.to_pylist()]
     is_ipv6 = pa.array([int(len(host) > len(_NO_HOST)) for host in packed], pa.int64())

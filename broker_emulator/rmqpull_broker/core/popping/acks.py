@@ -13,7 +13,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, Popped, PoppedInOrder
 
 INVISIBLE_MS_MAX = 12 * 3_600_000
-"""The longest invisible time that clients of the gRPC protocol may ask for."""
+"""The longest invisible time that clients of the gRPC protocol may request."""
 _TO_DEAD_LETTERS = -1
 
 
@@ -74,7 +74,7 @@ def give_up(draft: Draft, sender: Sender, message: DeliveredMessage, now_ms: int
 def change_invisible_time(draft: Draft, message: DeliveredMessage, invisible_ms: int, now_ms: int) -> Receipt:
     """Makes a message come again ``invisible_ms`` from now. Returns its new receipt, which names this message alone.
 
-    A delivery in order keeps its time of the pop. A message that is not in flight stays as it is.
+    An ordered delivery keeps its pop time. A message that is not in flight does not change.
     """
     group, queue, receipt = message
     offset = receipt.queue_offset
@@ -91,7 +91,7 @@ def change_invisible_time(draft: Draft, message: DeliveredMessage, invisible_ms:
 
 
 def _find_batch(draft: Draft, group: str, queue: MessageQueue, receipt: Receipt) -> PoppedInOrder | None:
-    """Returns the ordered batch that a receipt belongs to; None if a newer one has taken its place."""
+    """Returns the ordered batch that a receipt belongs to; None if a newer one has replaced it."""
     batch = draft.find_in_order(group, queue)
     is_its = batch is not None and batch.pop_time_ms == receipt.pop_time_ms and receipt.queue_offset in batch.offsets
     return batch if is_its else None

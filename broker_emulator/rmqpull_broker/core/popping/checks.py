@@ -1,6 +1,6 @@
-"""The checks of a broker before it delivers, and before it takes a receipt, in RocketMQ's order (rules 3.17).
+"""The broker's checks before it delivers a message or accepts a receipt, in RocketMQ's order (rules 3.17).
 
-They are those of the remoting protocol; a proxy makes its own before them.
+They are those of the remoting protocol; for gRPC clients, the proxy's own checks come first.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from rmqpull_broker.core.popping.request import MESSAGES_MAX
 from rmqpull_broker.core.state.draft import Draft
 
 LATE_MS = 500
-"""A pop that is later than its time to wait by more than this was given up by its consumer."""
+"""If a pop is handled this long after its polling time has ended, its consumer has given up on it."""
 
 
 class Asked(NamedTuple):
-    """What a consumer asks a broker for, and what refusals tell: who asks, and the address of the broker.
+    """What a consumer requests, and what refusals name: the consumer, and the address of the broker.
 
-    ``what`` is the word of Apache's broker for the request.
+    ``what`` is the word for the request in the texts of Apache's broker.
     """
 
     group: str
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
 
 
 def check_pop(draft: Draft, asked: Asked, late_ms: int, max_msg_nums: int) -> TopicConfig:
-    """Checks a pop by all rows but that of its filter. ``late_ms`` is the time since its time to wait was over.
+    """Checks a pop by all rows except that of its filter. ``late_ms`` is the time since its polling time ended.
 
     Adds GroupPut to the draft. Raises PollingTimeout, Forbidden, BadRequest, TopicNotFound and ConsumerGroupNotFound.
     """
@@ -78,6 +78,7 @@ def _check_broker(draft: Draft, asked: Asked) -> None:
 def _check_topic_and_group(draft: Draft, asked: Asked) -> TopicConfig:
     topic = _find_topic(draft, asked)
     if not topic.is_readable:
+        # Apache's broker writes "peeking" here for pops too.
         raise Forbidden(f"the topic[{asked.topic}] peeking message is forbidden")
     if asked.queue_id >= topic.read_queue_nums:
         raise BadRequest(_describe_bad_queue(asked, topic))
@@ -104,9 +105,9 @@ def _describe_bad_queue(asked: Asked, topic: TopicConfig) -> str:
 
 
 def make_pop_filter(draft: Draft, expression_type: str | None, expression: str | None) -> MessageFilter:
-    """Returns the filter of a pop. A broker evaluates SQL here whatever ``enablePropertyFilter`` says.
+    """Returns the filter of a pop. Unlike for pulls, brokers evaluate SQL even without ``enablePropertyFilter``.
 
-    Raises IllegalFilterExpression, also for SQL that a pull would let pass.
+    Raises IllegalFilterExpression, also for malformed SQL, which in a pull passes every message.
     """
     if not expression:
         return EVERYTHING
@@ -118,7 +119,7 @@ def make_pop_filter(draft: Draft, expression_type: str | None, expression: str |
 
 
 def check_receipt(draft: Draft, asked: Asked, queue: MessageQueue, offset: int, *, is_change: bool = False) -> None:
-    """Checks the place that comes with a receipt. Raises TopicNotFound, IllegalDelivery and NoMessage.
+    """Checks the queue and offset of a receipt. Raises TopicNotFound, IllegalDelivery and NoMessage.
 
     A change of the invisible time needs a message at ``offset``. An acknowledgement may also name the max offset.
     """

@@ -1,4 +1,4 @@
-"""Messages in flight, as people see them: with what is stored of them (rules 3.17)."""
+"""Lists messages in flight for people, together with the stored messages (rules 3.17)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqpull_broker.core.state.queue_table import GroupQueue
 from rmqpull_broker.core.state.waiting_messages import StoredAt, read_waiting
 
 LISTED_MAX = 1_000
-"""Messages that one listing returns; fewer if they are large, because it reads some megabytes at most."""
+"""Messages that one listing returns; fewer if they are large, because it reads a few megabytes at most."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class InFlightQuery:
 
 
 class ListedMessage(NamedTuple):
-    """One message in flight, what is stored of it, and the number of its deliveries to the group."""
+    """One message in flight, the stored message, and the number of its deliveries to the group."""
 
     in_flight: InFlight
     stored: StoredMessage
@@ -50,7 +50,7 @@ class ListedMessage(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The first messages that a query finds, and how many it finds."""
+    """The first messages that match a query, and how many match."""
 
     messages: Sequence[ListedMessage]
     total: int
@@ -72,7 +72,7 @@ def _read(state: BrokerState, flights: Sequence[InFlight]) -> Iterator[ListedMes
 
 
 def _count_attempts(state: BrokerState, flight: InFlight, stored: StoredMessage) -> int:
-    """Counts the deliveries of a message: those that its copy knows of, and those in order."""
+    """Counts the deliveries of a message: those before it was stored again as a retry, and ordered ones."""
     batch = state.popped.find_in_order(flight.group, flight.queue)
     in_order = 0
     if batch is not None and batch.pop_time_ms == flight.pop_time_ms:

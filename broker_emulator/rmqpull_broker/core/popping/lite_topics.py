@@ -1,4 +1,4 @@
-"""How a broker without lite topics refuses requests about them: as Apache's broker 5.5.0 does (rules 6.4).
+"""Refuses requests about lite topics, which this broker does not have, as Apache's broker 5.5.0 does (rules 6.4).
 
 A lite topic belongs to a parent, a topic of the type LITE, and is consumed by a group that is bound to that parent.
 Here no topic has this type, and no group is bound.
@@ -24,7 +24,7 @@ from rmqpull_broker.core.state.draft import Draft
 
 
 def refuse_parent(state: BrokerState, name: str) -> BrokerError:
-    """Returns the refusal of a request about a parent topic: that it is missing, or that it is no parent."""
+    """Returns the refusal of a request about a parent topic: it is missing, or it is not of type LITE."""
     if state.find_topic(name) is None:
         return TopicNotFound(f"Topic [{name}] not exist.")
     return BadRequest(f"Topic [{name}] type not match.")
@@ -33,7 +33,7 @@ def refuse_parent(state: BrokerState, name: str) -> BrokerError:
 def refuse_group(draft: Draft, name: str) -> BrokerError:
     """Returns the refusal of a request about a group that consumes lite topics.
 
-    As Apache's broker, it creates a group that is missing, if that is allowed: adds GroupPut to the draft.
+    Like Apache's broker, creates a missing group if that is allowed: adds GroupPut to the draft.
     """
     if find_or_create_group(draft, name) is None:
         return ConsumerGroupNotFound(f"Group [{name}] not exist.")
@@ -43,7 +43,7 @@ def refuse_group(draft: Draft, name: str) -> BrokerError:
 def refuse_pop(state: BrokerState, topic_name: str, broker_ip: str, late_ms: int, max_msg_num: int) -> BrokerError:
     """Returns the refusal of a pop of lite topics, by the first row of Apache's checks that fails.
 
-    ``late_ms`` is the time since the pop's time to wait was over, in milliseconds.
+    ``late_ms`` is the time since the pop's polling time ended, in milliseconds.
     """
     if late_ms > LATE_MS:
         return PollingTimeout(f"the broker[{broker_ip}] pop message is timeout too much")

@@ -1,4 +1,4 @@
-"""Deliveries in order: a queue's next batch comes after the one before (rules 3.17, ``ConsumerOrderInfoManager``)."""
+"""Ordered delivery: a queue's next batch waits for the previous one (rules 3.17, ``ConsumerOrderInfoManager``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqpull_broker.core.state.in_flight import find_visible_ms
 def find_block_end_ms(batch: PoppedInOrder | None, attempt_id: str, now_ms: int) -> int | None:
     """Returns until when a batch blocks its queue; None when the next one may be delivered.
 
-    It blocks while any of its messages is neither acknowledged nor visible again, but not the attempt that got it.
+    It blocks while any of its messages is neither acknowledged nor visible again, but never the attempt that got it.
     """
     if batch is None or (attempt_id and batch.attempt_id == attempt_id):
         return None
@@ -28,9 +28,9 @@ def list_unacknowledged(batch: PoppedInOrder) -> list[int]:
 def make_ordered_batch(
     request: PopRequest, part: PoppedPart, before: PoppedInOrder | None, now_ms: int
 ) -> PoppedInOrder:
-    """Returns the batch that takes the place of the one ``before``.
+    """Returns the batch that replaces the one ``before``.
 
-    A message that was in it was consumed once more, except when the same attempt asks again.
+    A message that was in that one counts as consumed once more, unless the same attempt pops again.
     """
     times = {} if before is None else dict(zip(before.offsets, before.consumed_times, strict=True))
     more = 0 if before is not None and request.attempt_id and before.attempt_id == request.attempt_id else 1
@@ -48,7 +48,7 @@ def make_ordered_batch(
 def acknowledge_in_order(batch: PoppedInOrder, offset: int) -> tuple[PoppedInOrder, int]:
     """Returns the batch after an acknowledgement, and the offset of the first message that is not acknowledged.
 
-    After the last message that is the offset behind it.
+    If all are acknowledged, that is the offset after the last message.
     """
     batch = replace(batch, acknowledged=tuple(sorted({*batch.acknowledged, offset})))
     left = list_unacknowledged(batch)

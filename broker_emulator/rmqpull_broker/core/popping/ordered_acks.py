@@ -1,4 +1,4 @@
-"""Receipts of deliveries in order, as a broker takes them from consumers of the remoting protocol (rules 3.17.1)."""
+"""Receipts of ordered deliveries, as a broker accepts them from consumers of the remoting protocol (rules 3.17.1)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def is_behind(draft: Draft, message: DeliveredMessage) -> bool:
 def acknowledge_any(draft: Draft, message: DeliveredMessage, remote_address: str) -> bool:
     """Acknowledges a message, in order or not. Returns False if it was not in flight, and stays as it is.
 
-    Without a batch an acknowledgement in order moves the group behind the message. Raises IllegalDelivery for a message
-    that the batch does not have.
+    An ordered acknowledgement without a batch moves the group's offset past the message. Raises IllegalDelivery for a
+    message that is not in the batch.
     """
     group, queue, receipt = message
     if not receipt.is_ordered:

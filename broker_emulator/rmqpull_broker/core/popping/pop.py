@@ -1,7 +1,7 @@
 """The pop itself: takes messages from the queues of a topic, and from the topic of the group's retries (rules 3.17).
 
 A group has one consumer offset in each queue, as pull consumers have. Concurrent deliveries move it at once, and what
-is not acknowledged comes again by the retry topic. Deliveries in order move it when their first messages are
+is not acknowledged is redelivered from the retry topic. Ordered deliveries move it when their first messages are
 acknowledged.
 """
 
@@ -33,18 +33,18 @@ from rmqpull_broker.core.state.in_flight import IN_FLIGHT_MAX, make_offsets
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 
 _OUTSIDE = (PullStatus.OFFSET_TOO_SMALL, PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.OFFSET_FOUND_NULL)
-"""After these an offset is corrected."""
+"""Results of reading at an offset outside the queue, after which the offset is corrected."""
 
 
 def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[[int], int]) -> PopResult:
-    """Delivers up to ``max_msg_nums`` messages, and keeps what was delivered.
+    """Delivers up to ``max_msg_nums`` messages, and records that they are in flight.
 
     ``draw`` returns a random number below its argument. Raises TopicNotFound, and TooManyRequests.
     """
     topic = draft.require_topic(request.topic)
     if len(draft.state.popped) >= IN_FLIGHT_MAX:
         raise TooManyRequests(f"{IN_FLIGHT_MAX} messages are in flight already, the max; acknowledge some first")
-    if not request.in_order:
+    if not request.in_order:  # revival creates the retry topic even above the limits, so there must be room for it
         draft.room.check_topic(name_pop_retry_topic(request.group, request.topic))
     drawn = draw(PERCENT)
     revive_queue_id = ORDER_REVIVE_QUEUE if request.in_order else draw(REVIVE_QUEUES)
@@ -57,7 +57,7 @@ def pop_messages(draft: Draft, request: PopRequest, now_ms: int, draw: Callable[
 
 
 class Outlook(NamedTuple):
-    """Whether a pop would read or change anything now; if not, when a queue in order can be delivered, or None."""
+    """Whether a pop would read or change anything now; if not, when a blocked ordered queue is free, or None."""
 
     is_ready: bool
     blocked_until_ms: int | None = None
@@ -68,7 +68,7 @@ def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
     draft = Draft(state)
     topic = draft.find_topic(request.topic)
     if topic is None:
-        return Outlook(is_ready=True)  # the pop is refused
+        return Outlook(is_ready=True)  # the pop need not wait, because it will be refused
     blocked_until_ms: int | None = None
     for _, queue in list_popped_queues(draft, request, topic, 1):
         end_ms = _find_block_end_ms(draft, request, queue, now_ms)
@@ -83,7 +83,7 @@ def look_ahead(state: BrokerState, request: PopRequest, now_ms: int) -> Outlook:
 
 
 def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, result: PopResult) -> PopResult:
-    """Adds to a result what one queue has."""
+    """Adds the messages of one queue to a result."""
     now_ms = result.pop_time_ms
     if _find_block_end_ms(draft, request, queue, now_ms) is not None:
         return result
@@ -105,14 +105,14 @@ def _pop_queue(draft: Draft, request: PopRequest, kind: TopicKind, queue: Messag
 
 
 def _find_block_end_ms(draft: Draft, request: PopRequest, queue: MessageQueue, now_ms: int) -> int | None:
-    """Returns until when a queue is left out, because its last batch is in flight. A reset ends that."""
+    """Returns until when a queue is skipped, because its last batch is in flight. A reset unblocks it."""
     if not request.in_order or draft.find_reset(request.group, queue) is not None:
         return None
     return find_block_end_ms(draft.find_in_order(request.group, queue), request.attempt_id, now_ms)
 
 
 def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: int) -> PoppedPart:
-    """Keeps the batch that was delivered in order. Without one the consumer offset moves over what was dropped."""
+    """Records an ordered batch. If there are no messages, the consumer offset skips what the filter dropped."""
     if not part.offsets:
         _commit(draft, request.group, part.queue, part.pulled.next_offset)
         return part
@@ -124,7 +124,7 @@ def _keep_in_order(draft: Draft, request: PopRequest, part: PoppedPart, now_ms: 
 
 
 def _pull(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue, start: int, room: int) -> Pulled:
-    """Reads a queue; an offset outside its bounds is corrected, and the queue read once more."""
+    """Reads a queue. An offset outside its bounds is corrected, and the queue is read again."""
     message_filter = request.message_filter
     if draft.find_kept_bounds(queue) != draft.state.bounds(queue):  # the topic was deleted by an earlier command
         return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, start, 0, Bounds(0, 0))
@@ -135,18 +135,18 @@ def _pull(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueu
 
 
 def _find_start(draft: Draft, request: PopRequest, kind: TopicKind, queue: MessageQueue) -> int:
-    """Returns the offset from which to read: of a pending reset, of the group, or that of a new group."""
+    """Returns the offset to read from: that of a pending reset, the group's own, or the start of a new group."""
     reset = answer_reset(draft, request.group, queue)
     if reset is not None:
         if request.in_order:
-            draft.add(PoppedInOrder(request.group, queue, (), 0, 0))
+            draft.add(PoppedInOrder(request.group, queue, (), 0, 0))  # an empty batch clears the ordered state
         return reset
     offset = draft.find_consumer_offset(request.group, queue)
     if offset is not None:
         return offset
     bounds = draft.state.bounds(queue)
     if request.init_mode is InitMode.MIN or kind is not TopicKind.NORMAL or bounds.min_offset <= 0:
-        return bounds.min_offset  # the first message is in memory, so a new group gets it in both modes
+        return bounds.min_offset  # queues from offset 0 count as in memory, where a new group starts in both modes
     return max(bounds.min_offset, bounds.max_offset - 1, 0)
 
 

@@ -1,4 +1,4 @@
-"""Receipts: the names of single deliveries, which clients send back to acknowledge them (rules 5.12.2)."""
+"""Receipts: handles of single deliveries, which clients send back to acknowledge them (rules 5.12.2)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 
 ORDER_REVIVE_QUEUE = 999
-"""Stands for the revive queue of an ordered delivery, which needs none."""
+"""Used as the revive queue of an ordered delivery, which needs none."""
 REVIVE_QUEUES = 8
-"""The revive queues of Apache's broker. Here the number of one is part of a receipt, and nothing else."""
+"""The number of revive queues of Apache's broker. Here a revive queue is only a number in a receipt."""
 _FIELDS, _BROKER_NAME = 8, 5
 _NUMBERS = re.compile(r"-?[0-9]{1,19}( -?[0-9]{1,19})*")
 
@@ -46,7 +46,7 @@ class Receipt(NamedTuple):
 
     @property
     def visible_ms(self) -> int:
-        """When the message comes again, in milliseconds since the epoch."""
+        """When the message becomes visible again, in milliseconds since the epoch."""
         return self.pop_time_ms + self.invisible_ms
 
     def is_expired(self, now_ms: int) -> bool:
@@ -74,7 +74,7 @@ class DeliveredMessage(NamedTuple):
 
 
 def parse_handle(handle: str) -> Receipt:
-    """Reads a receipt from the text that a client sends. Raises InvalidReceiptHandle."""
+    """Parses a receipt from the text that a client sends. Raises InvalidReceiptHandle."""
     fields = handle.split(" ")
     numbers = fields[: _FIELDS + 1]
     try:

@@ -1,7 +1,7 @@
-"""Renewals: the broker prolongs deliveries until their client acknowledges them (rules 5.12.3).
+"""Renewals: the broker extends deliveries until their client acknowledges them (rules 5.12.3).
 
-A client that asks for it has no receipt to renew itself: it gets a minute, and the broker gives more time while the
-client works. Which receipts are kept lives in memory only: after a restart their messages come again.
+A client that requests this does not renew receipts itself: each delivery has a minute, which the broker extends while
+the client is connected. The receipts are kept in memory only: after a restart, their messages become visible again.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ FIRST_INVISIBLE_MS = 60_000
 CHECK_INTERVAL_MS = 5_000
 """``renewSchedulePeriodMillis``."""
 AHEAD_MS = 10_000
-"""``renewAheadTimeMillis``: a receipt is renewed when no more than this is left of its time."""
+"""``renewAheadTimeMillis``: a receipt is renewed when it has no more than this left."""
 INVISIBLE_MS = (60_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000)
-"""The invisible time that each renewal gives. The last one counts for all after it."""
+"""The invisible time that each renewal gives. The last one applies to all later renewals."""
 RENEWED_MS_MAX = 3 * 3_600_000
-"""``renewMaxTimeMillis``: a message is delivered again if its client has not acknowledged it for so long."""
+"""``renewMaxTimeMillis``: a message is redelivered if its client has not acknowledged it after this time."""
 TRIES_MAX = 3
-"""``maxRenewRetryTimes``: renewals that fail one after the other, before the receipt is forgotten."""
+"""``maxRenewRetryTimes``: consecutive failed renewals before the receipt is forgotten."""
 RELEASED_MS = 1_000
-"""``invisibleTimeMillisWhenClear``: the invisible time of messages whose client has left."""
+"""``invisibleTimeMillisWhenClear``: redelivery delay for messages whose client has disconnected."""
 RENEWALS_MAX = 200_000
-"""Receipts that are kept at a time. The messages of others come again after FIRST_INVISIBLE_MS."""
+"""The most receipts that are kept. Messages beyond it become visible again after FIRST_INVISIBLE_MS."""
 _HEAP_MIN = 64
 
 
@@ -43,7 +43,8 @@ class Holder(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Which message of a holder it is. The queues of a topic and of its retries are not told apart (rules 5.12.3)."""
+    """Identifies a message of a holder. A topic's queues and those of its retries are not distinguished, as in Apache's
+    proxy (rules 5.12.3)."""
 
     message_id: str
     broker_name: str
@@ -53,11 +54,11 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Renewal:
-    """A delivery that is renewed. ``topic`` is the one that the client asked for; ``receipt`` is the newest one.
+    """A delivery that is renewed. ``topic`` is the one that the client named; ``receipt`` is the newest one.
 
-    ``popped_ms`` is the time of the pop in its first receipt. By the clock of renewals, which nobody sets,
-    ``begun_ms`` is the same time, and ``visible_ms`` that at which the message comes again. ``count`` is the number of
-    renewals, and ``failures`` that of the failed tries since the last one. ``is_kept`` is false when it was
+    ``popped_ms`` is the pop time in its first receipt. ``begun_ms`` is the same moment by the clock of renewals, which
+    nobody can set, and ``visible_ms`` is when the message becomes visible again by that clock. ``count`` counts
+    renewals, and ``failures`` the failed tries since the last one. ``is_kept`` is false once the message was
     acknowledged or forgotten.
     """
 
@@ -75,19 +76,19 @@ class Renewal:
 
     @property
     def place(self) -> _Place:
-        """Tells the message from others of its holder."""
+        """What distinguishes the message from others of its holder."""
         return _find_place(self.message_id, self.receipt)
 
 
 class Step(NamedTuple):
-    """What to do with a message that is due: it comes again after a time, and is forgotten if that is its last one."""
+    """What to do with a due message: its next invisible time, and whether it is the last, so that it is forgotten."""
 
     invisible_ms: int
     is_last: bool
 
 
 def plan_step(renewal: Renewal, group: GroupConfig, now_ms: int) -> Step | None:
-    """Returns what to do with a receipt of a group that is due; None to forget it."""
+    """Returns what to do with a due receipt of a group; None to forget it."""
     if renewal.failures >= TRIES_MAX or renewal.visible_ms <= now_ms:
         return None
     if now_ms - renewal.begun_ms < RENEWED_MS_MAX:
@@ -96,7 +97,7 @@ def plan_step(renewal: Renewal, group: GroupConfig, now_ms: int) -> Step | None:
 
 
 class Renewals:
-    """The receipts that are kept, by their holders, and in the order in which they are due."""
+    """The kept receipts, by holder and in the order in which they are due."""
 
     def __init__(self) -> None:
         self._by_holder: dict[Holder, dict[_Place, Renewal]] = {}
@@ -108,7 +109,7 @@ class Renewals:
         return self._count
 
     def list_holders(self) -> list[Holder]:
-        """Returns those that have got a message and not acknowledged it."""
+        """Returns the clients that have messages which they have not acknowledged."""
         return list(self._by_holder)
 
     def keep(
@@ -116,7 +117,7 @@ class Renewals:
     ) -> Renewal | None:
         """Keeps the receipt of a new delivery, in place of an older one. Returns None above RENEWALS_MAX.
 
-        ``ahead_ms`` says by how much the clock of renewals is ahead of the one that receipts have their times of.
+        ``ahead_ms`` says by how much the clock of renewals is ahead of the clock used in receipts.
         """
         self.take(holder, message_id, receipt)
         if self._count >= RENEWALS_MAX:
@@ -131,14 +132,14 @@ class Renewals:
         return renewal
 
     def take(self, holder: Holder, message_id: str, receipt: Receipt) -> Renewal | None:
-        """Forgets a message, of which any receipt may be given, and returns what was kept; None if nothing was."""
+        """Forgets a message, given any of its receipts, and returns what was kept; None if nothing was."""
         renewal = self._by_holder.get(holder, {}).get(_find_place(message_id, receipt))
         if renewal is not None:
             self.forget(renewal)
         return renewal
 
     def drop(self, holder: Holder, message_id: str, receipt: Receipt) -> None:
-        """Forgets the delivery that a receipt names, and no newer one."""
+        """Forgets the delivery that a receipt names, but not a newer one of the same message."""
         renewal = self._by_holder.get(holder, {}).get(_find_place(message_id, receipt))
         if renewal is not None and renewal.popped_ms == receipt.pop_time_ms:
             self.forget(renewal)
@@ -152,8 +153,8 @@ class Renewals:
         return left
 
     def list_due(self, now_ms: int, limit: int) -> list[Renewal]:
-        """Returns what is due now, the earliest first. It is due once: call :meth:`renew`, :meth:`fail` or
-        :meth:`forget` for each.
+        """Returns what is due now, the earliest first. Each is returned only once: call :meth:`renew`, :meth:`fail` or
+        :meth:`forget` for it.
         """
         found = list[Renewal]()
         while self._due and self._due[0][0] <= now_ms and len(found) < limit:
@@ -163,7 +164,7 @@ class Renewals:
         return found
 
     def renew(self, renewal: Renewal, receipt: Receipt, ahead_ms: int = 0) -> None:
-        """Takes the new receipt of a message, also if it was acknowledged meanwhile: who waits for it reads it.
+        """Sets the new receipt of a message, even if it was acknowledged meanwhile: that acknowledgement needs it.
 
         ``ahead_ms`` is that of :meth:`keep`.
         """
@@ -174,12 +175,12 @@ class Renewals:
         self._expect(renewal, renewal.visible_ms - AHEAD_MS)
 
     def fail(self, renewal: Renewal, now_ms: int) -> None:
-        """Counts a try that failed. The next one is at the next check, not at this one."""
+        """Counts a failed try. The next try is at the next check, not in this one."""
         renewal.failures += 1
         self._expect(renewal, now_ms + 1)
 
     def forget(self, renewal: Renewal) -> None:
-        """Renews a receipt no more."""
+        """Stops renewing a receipt."""
         if not renewal.is_kept:
             return
         renewal.is_kept = False
@@ -188,7 +189,7 @@ class Renewals:
         del of_holder[renewal.place]
         if not of_holder:
             del self._by_holder[renewal.holder]
-        # What is forgotten leaves the heap when it reaches its top, or when it is most of it.
+        # Forgotten entries leave the heap when they reach its top, or when they make up most of it.
         if len(self._due) > max(_HEAP_MIN, 2 * self._count):
             self._due = [entry for entry in self._due if entry[2].is_kept]
             heapq.heapify(self._due)

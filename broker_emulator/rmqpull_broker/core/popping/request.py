@@ -1,4 +1,4 @@
-"""A pop: what a consumer asks for, and what it gets. The same for every protocol (rules 3.17)."""
+"""A pop: what a consumer requests, and what it gets. The same for every protocol (rules 3.17)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rmqpull_broker.core.popping.receipts import ORDER_REVIVE_QUEUE, Receipt, To
 from rmqpull_broker.core.pulling.message_pull import Pulled
 
 MESSAGES_MAX = 32
-"""Messages of one pop."""
+"""The most messages of one pop."""
 ATTEMPT_ID_LENGTH_MAX = 255
-"""Characters of the id of an attempt, which is kept with the batch that it got. Apache's clients have 36."""
+"""The longest attempt id, in characters. It is stored with its batch. Those of Apache's clients have 36."""
 ALL_QUEUES = -1
 """As a queue id: all queues that consumers see."""
 
 
 class InitMode(enum.IntEnum):
-    """Where a group without progress starts."""
+    """Where a group without a consumer offset starts."""
 
     MIN = 0
     MAX = 1
@@ -31,8 +31,8 @@ class InitMode(enum.IntEnum):
 class PopRequest:
     """One pop of the queues of a topic on one broker. Times are in milliseconds.
 
-    ``in_order`` delivers a queue's next batch only after the one before, or when its invisible time is over; an
-    ``attempt_id`` that got a batch may get it again. A group that pops for the first time starts by ``init_mode``.
+    With ``in_order``, a queue's next batch is delivered only after the previous one was acknowledged or its invisible
+    time has passed; the ``attempt_id`` that got a batch may get it again. ``init_mode`` says where a new group starts.
     """
 
     group: str

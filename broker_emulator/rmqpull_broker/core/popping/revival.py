@@ -1,4 +1,4 @@
-"""Revival: what a group did not acknowledge in time is stored again in the topic of its retries (rules 3.17)."""
+"""Revival: a message that its group did not acknowledge in time is stored again in the retry topic (rules 3.17)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqpull_broker.core.state.waiting_messages import StoredAt, read_waiting
 from rmqpull_proto.remoting.properties import FIRST_POP_TIME, ORIGIN_GROUP
 
 REVIVALS_MAX = 1_000
-"""Messages that one command stores again. The next command takes the others, so that other commands can run between."""
+"""Messages that one command stores again. The rest is left to the next command, so that others can run in between."""
 
 
 class _Due(NamedTuple):
@@ -30,13 +30,14 @@ class _Due(NamedTuple):
 
 
 def revive_due(draft: Draft, now_ms: int, store_host: str, new_id: Callable[[], str]) -> int:
-    """Stores messages again whose invisible time is over: at most REVIVALS_MAX, and some megabytes.
+    """Stores messages again whose invisible time has passed: at most REVIVALS_MAX, and a few megabytes.
 
-    A message keeps its id, born time and properties, and counts one retry more. Its copy and the end of its flight are
-    one batch of facts, so it comes again once, even after a crash. ``new_id`` returns the creation id of a new topic.
+    A message keeps its id, born time and properties, and has one more retry. Its copy and the end of its delivery are
+    one batch of facts, so it is redelivered once, even after a crash. ``new_id`` makes a creation id.
     Returns the number of messages.
 
-    Its topic and its offset are created whatever the limits say: pops see to them, and a message must come again.
+    The retry topic and the group's offset on it are created even above the limits, which pops check: a message must not
+    get lost.
     """
     due = _list_due(draft, now_ms)
     rows = read_waiting(draft.state.store, [each.stored_at for each in due]) if due else []
@@ -76,7 +77,7 @@ def _name_retry_queue(delivery: Delivery) -> MessageQueue:
 
 
 def _begin_progress(draft: Draft, groups: Iterable[tuple[str, MessageQueue]]) -> None:
-    """Gives groups an offset on the queues of their retries, so that these count as lag before the next pop."""
+    """Gives groups an offset on their retry queues, so that retries count as lag even before the next pop."""
     for group, queue in sorted(groups):
         if draft.find_consumer_offset(group, queue) is None:
             draft.add(OffsetsCommitted(group, ((queue, 0),)), within_limits=False)

@@ -1,7 +1,7 @@
 """Pops that wait for messages. Each message that arrives wakes one pop of each group (rules 3.17).
 
-A pull that parks has an offset of its own, and every arrival concerns it. Pops of a group share one offset, so that
-only one of them gets a message. This module knows no clock and no tasks.
+A parked pull has its own offset, so every arrival concerns it. The pops of a group share one offset, and only one of
+them gets a message. This module knows no clock and no tasks.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rmqpull_broker.core.pulling.parking import Arrivals
 from rmqpull_broker.core.shares import ANYBODY, Holder, Shares
 
 WAITING_POPS_MAX = 100_000
-"""Pops of one connection that wait (maxPopPollingSize), if it is alone; see :mod:`rmqpull_broker.core.shares`."""
+"""Waiting pops of a lone connection (maxPopPollingSize); see :mod:`rmqpull_broker.core.shares`."""
 WAITING_POPS_OF_GROUP_MAX = 10_000
-"""Pops of one group that wait for one topic on one broker. Apache's broker has popPollingSize 1,024 for each queue."""
+"""Waiting pops of a group, for one topic on one broker. Apache's broker has popPollingSize 1,024 for each queue."""
 
 
 class _Place(NamedTuple):
@@ -27,7 +27,7 @@ class _Place(NamedTuple):
 
 
 class WaitingPops:
-    """The waiting pops by topic and group, in the order in which they came. Tickets are never used again."""
+    """The waiting pops by topic and group, in order of arrival. Tickets are never reused."""
 
     def __init__(self) -> None:
         self._pops: dict[int, PopRequest] = {}
@@ -40,7 +40,7 @@ class WaitingPops:
         return len(self._pops)
 
     def add(self, request: PopRequest, holder: Holder = ANYBODY) -> int:
-        """Adds a pop and returns its ticket. Raises TooManyRequests when too many of its group wait already, or when
+        """Adds a pop and returns its ticket. Raises TooManyRequests if too many of its group are waiting already, or if
         the share of its holder is used up."""
         of_group = self._find(_Place(request.topic, request.broker_name), request.group)
         if not self._shares.allows(holder) or len(of_group) >= WAITING_POPS_OF_GROUP_MAX:
@@ -70,7 +70,7 @@ class WaitingPops:
         return self._by_place.get(place, {}).get(group, {})
 
     def count(self, topic: str, broker_name: str, group: str, queue_id: int) -> int:
-        """Returns how many pops of a group wait that name this queue id, or all queues by -1."""
+        """Returns how many waiting pops of a group name this queue id; -1 counts those of all queues."""
         of_group = self._find(_Place(topic, broker_name), group)
         return sum(pop.queue_id == queue_id for pop in of_group.values())
 
@@ -81,7 +81,7 @@ class WaitingPops:
     def take_woken(self, queue: MessageQueue, arrivals: Arrivals, count: int) -> list[int]:
         """Removes the pops that wake for ``count`` messages of a queue, and returns their tickets.
 
-        Of each group these are the oldest of which the filter passes any of the messages.
+        In each group, these are the oldest whose filter passes any of the messages.
         """
         place = _Place(queue.topic, queue.broker_name)
         woken = []
@@ -102,7 +102,7 @@ class WaitingPops:
     def take_oldest(self, topic: str, broker_name: str, group: str, queue_id: int = ALL_QUEUES) -> list[int]:
         """Removes the oldest pop of a group that may get a message of a queue, and returns its ticket, if there is one.
 
-        Without a queue, pops of single queues that are older than the oldest pop of all queues are taken, too.
+        For ALL_QUEUES, pops of single queues that are older than the oldest pop of all queues are taken too.
         """
         taken = []
         for ticket, pop in self._find(_Place(topic, broker_name), group).items():

@@ -1,6 +1,6 @@
 """The results of a pull, and the code of each result in every protocol: one table (rules 3.3, 1.7.1).
 
-The server, the tests and the documentation use it.
+The server, the tests and the documentation all use it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PullStatus(enum.Enum):
     OFFSET_FOUND_NULL = enum.auto()
     MESSAGE_WAS_REMOVING = enum.auto()
     NOT_REACHED = enum.auto()
-    """Only in ``rmqpull.v1``: the response was full before this queue."""
+    """Only in ``rmqpull.v1``: the response was full before this queue was read."""
 
 
 class PullCode(enum.IntEnum):

@@ -15,7 +15,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 
 
 class BoundaryType(enum.Enum):
-    """Which message a time stands for when several messages have it, or none (rules 3.11)."""
+    """Which message a time stands for if several messages, or none, were stored at it (rules 3.11)."""
 
     LOWER = "LOWER"
     UPPER = "UPPER"

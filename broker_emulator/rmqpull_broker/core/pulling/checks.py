@@ -46,10 +46,10 @@ def begin_pull(
     *,
     is_first_run: bool = True,
 ) -> PullVerdict:
-    """Makes the checks, then sets the consumer offset that the pull brings (rules 3.1.2).
+    """Makes the checks, then sets the consumer offset that the pull carries (rules 3.1.2).
 
-    The offset is set whatever the queue holds, also for OFFSET_RESET (rules 6.1). A refused pull does not set it, nor
-    does the second run of a pull that was parked.
+    The offset is set whatever the queue holds, also for OFFSET_RESET (rules 6.1). It is not set by a refused pull, nor
+    when a parked pull runs again.
     """
     verdict = check_pull(draft, registry, request, now_ms, context)
     if verdict.refusal is None and is_first_run:
@@ -58,7 +58,7 @@ def begin_pull(
 
 
 def commit_with_pull(draft: Draft, request: PullRequest) -> None:
-    """Sets the consumer offset that a pull brings, if it brings one."""
+    """Sets the consumer offset that a pull carries, if any."""
     if request.commits:
         draft.add(OffsetsCommitted(request.group, ((request.queue, request.commit_offset),)))
 
@@ -90,9 +90,9 @@ def check_pull(
 
 
 def check_next_queue(draft: Draft, verdict: PullVerdict, request: PullRequest) -> PullVerdict:
-    """Returns the verdict on another queue of a topic from that on the first one, which was not refused.
+    """Derives the verdict on another queue of a topic from that on the first one, which was not refused.
 
-    Only row 19 differs between two queues that consumers see: each may have a reset of its own.
+    Only row 19 can differ between two queues that consumers see: each may have its own reset.
     """
     reset = _take_reset(draft, request)
     return verdict if reset == verdict.reset_offset else replace(verdict, reset_offset=reset)
@@ -139,7 +139,7 @@ def _check_topic_permission(check: PullCheck) -> None:
 
 
 def _check_queue(check: PullCheck) -> None:
-    """Sets the compensation, too: from this check on, Apache's broker knows how the group consumes."""
+    """Also sets the compensation: from this row on, Apache's broker records how the group consumes."""
     request, queue = check.request, check.request.queue
     if not check.draft.state.is_readable(check.topic, queue):
         raise BadRequest(
@@ -188,7 +188,7 @@ CHECKS: dict[str, Callable[[PullCheck], None]] = {
 }
 """The checks by their row in rules 3.1.
 
-The rows 0, 7, 11, 18, 20 and 21 are missing. They are about slaves, static topics, groups that are forbidden for a
-topic, cold data, offsets of broadcasting groups on a broker, and stores that cannot be read, which do not exist here.
+The rows 0, 7, 11, 18, 20 and 21 are missing. They are about slaves, static topics, groups that may not read a topic,
+cold data, offsets of broadcasting groups on a broker, and unreadable stores, none of which exist here.
 """
 FIRST_ROW_OF_TOPIC = "5"

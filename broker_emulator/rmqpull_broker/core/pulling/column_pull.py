@@ -29,9 +29,10 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 
 COLUMN_SCAN_ROWS_MAX = 262_144
-"""Rows that a columnar pull scans in one queue. With a rare tag, more rows would block other calls."""
+"""Rows that a columnar pull scans in one queue. With a rare tag, scanning more rows would block other calls."""
 ENOUGH_ROWS = 4096
-"""A response with so many rows ends with a whole stored batch. Both sides copy a part of a batch, but no whole one."""
+"""From this many rows, a response ends with a whole stored batch, because both sides copy a part of a batch, but not a
+whole one."""
 PARKING_STATUSES = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
 """The statuses that all queues must have for a columnar pull to park."""
 
@@ -53,8 +54,8 @@ class ColumnPull:
 class _Allowance:
     """What is left of the limits of one response.
 
-    Rows are measured one by one only near the byte limit. Before, the size of a batch in memory is enough: it is known,
-    and never smaller than the sum of its rows.
+    Rows are measured one by one only near the byte limit. Far from it, the size of a batch in memory is enough: it is
+    known, and never smaller than the sum of its rows.
     """
 
     def __init__(self, rows: int, byte_count: int) -> None:
@@ -205,7 +206,7 @@ def may_park(results: Sequence[Pulled]) -> bool:
 
 
 def are_at_end(state: BrokerState, group: str, pulls: Sequence[ColumnPull]) -> bool:
-    """Whether nothing has come, for pulls that may park, since they ran: no message, no reset, no change of a topic."""
+    """Whether pulls that may park would still find nothing: no message, no reset, no change of a topic."""
     for pull in pulls:
         if not (_is_permitted(state, pull) and _is_readable(state, pull)) or (group, pull.queue) in state.resets:
             return False

@@ -26,7 +26,7 @@ from rmqpull_broker.core.state.names import is_among
 from rmqpull_broker.core.steps import Steps, sort_in_steps, walk
 
 NO_OFFSET = -1
-"""What stands for the offset of a group that has none."""
+"""Used as the offset of a group that has none."""
 
 
 def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) -> bool:
@@ -54,7 +54,7 @@ def check_offset_update(state: BrokerState | Draft, group: str, queue: MessageQu
 
 
 class UnstoredOffset(NamedTuple):
-    """An offset that nobody waits for, and the stored offset that it replaces; -1 for none."""
+    """An offset whose storing no caller waits for, and the stored offset that it replaces; -1 for none."""
 
     offset: int
     replaces: int
@@ -63,8 +63,8 @@ class UnstoredOffset(NamedTuple):
 def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], UnstoredOffset]) -> TooManyRequests | None:
     """Sets offsets of any groups that :func:`check_offset_update` has accepted.
 
-    Leaves out those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is
-    pending. Leaves out those, too, whose stored offset is another one now: somebody has set it, and waited for that.
+    Skips those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is pending.
+    Also skips those whose stored offset has changed, because a caller that waited for its commit takes precedence.
     Returns the error of the last one for which there is no room.
     """
     by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
@@ -135,7 +135,7 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
     topic = draft.find_topic(request.topic)
     if topic is None:
         raise TopicNotFound(f"Topic {request.topic} does not exist")
-    if not request.group or draft.find_group(request.group) is None:  # a group without a name can pull, but no more
+    if not request.group or draft.find_group(request.group) is None:  # without a name, a group can only pull
         raise ConsumerGroupNotFound(f"Group {request.group} does not exist")
     if request.queue is not None:
         queues = [request.queue]
@@ -158,8 +158,8 @@ def reset_offsets(
 ) -> None:
     """Resets a group (rules 3.5.3). Each offset must be in [min, max + 1] of its queue.
 
-    Without ``useServerSideResetOffset`` pulls get no OFFSET_RESET, and ``has_consumers`` must say that a consumer of
-    the group is online. The consumer offsets are set all the same, because gRPC clients have no command to set them.
+    Without ``useServerSideResetOffset``, pulls get no OFFSET_RESET, and ``has_consumers`` must be true: a consumer of
+    the group is online. The consumer offsets are set even so, because gRPC clients have no command to set them.
 
     Raises ConsumerGroupNotFound, TopicNotFound, NothingToReset without queues, IllegalResetOffset, InternalError.
     """
@@ -214,12 +214,12 @@ class QueueProgress(NamedTuple):
 def read_group_progress(
     state: BrokerState, groups: Collection[str], topics: Collection[str]
 ) -> Iterator[QueueProgress | None]:
-    """Yields the progress of groups on topics, sorted by group, topic, broker name and queue id; None after a step
+    """Yields the progress of groups on topics, sorted by group, topic, broker name and queue id; None for a step
     without a result.
 
-    Empty collections stand for all groups and all topics. A topic includes the retries of its messages (pop), which are
-    in a topic of their own. A topic is included when the group has an offset on one of
-    its queues: then with all queues that consumers see, and all others on which the group has an offset.
+    Empty collections stand for all groups and all topics. A topic includes its pop retry topics. It is included when
+    the group has an offset on one of its queues: then with all queues that consumers see, and all others on which the
+    group has an offset.
     """
     offsets, found = state.consumer_offsets, list[tuple[str, str]]()
     for piece in walk(groups or offsets.list_groups()):

@@ -1,4 +1,4 @@
-"""The offsets of a group on a topic: told to its members, given to another group, compared with others (rules 3.5)."""
+"""A group's offsets on a topic: sent to its members, copied to another group, compared with others (rules 3.5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONG_MAX = (1 << 63) - 1
 def plan_reset_of_members(
     draft: Draft, group: str, topic_name: str, broker_name: str, timestamp_ms: int, *, is_forced: bool
 ) -> dict[MessageQueue, int]:
-    """Returns the offsets that online members are told without ``useServerSideResetOffset`` (rules 3.5.3).
+    """Returns the offsets to send to online members when ``useServerSideResetOffset`` is off (rules 3.5.3).
 
     Only -1 means the end. Without ``is_forced`` no offset moves forward. Raises TopicNotFound, and InternalError if the
     group has no offset on a queue.
@@ -43,7 +43,7 @@ def plan_reset_of_members(
 def clone_offsets(draft: Draft, source: str, target: str, topic: str, broker_name: str) -> None:
     """Gives a group the offsets of another one on a topic, like CLONE_GROUP_OFFSET.
 
-    Those that it has itself are replaced. A group without offsets changes nothing; the target need not exist.
+    They replace the target's own. If the source has no offsets, nothing changes; the target need not exist.
     """
     offsets = draft.state.consumer_offsets
     cloned, own = (
@@ -61,7 +61,7 @@ def find_corrections(
     """Returns the smallest offset of all groups on each queue of a topic, like QUERY_CORRECTION_OFFSET.
 
     Leaves out offsets before the first message, and groups in ``ignored``. Where the ``compared`` group is behind the
-    smallest one, the offset is the largest number of 64 bits.
+    smallest one, the result is the largest number of 64 bits.
     """
     smallest: dict[int, int] = {}
     own: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Messages by id and by key (rules 4.6): VIEW_MESSAGE_BY_ID and QUERY_MESSAGE.
 
 Apache's broker has an index of keys. Here a query reads the columns of the topic's queues within its range of store
-times, the newest messages first, and ends when it has enough messages or has looked at ROWS_MAX.
+times, the newest messages first, and ends when it has found enough messages or has read ROWS_MAX.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 COUNT_MAX = 64
 """The most messages that a query returns (``maxMsgsNumBatch``)."""
 ROWS_MAX = 1_000_000
-"""The most messages that a query looks at, on all queues of a topic together."""
+"""The most messages that a query reads, on all queues of a topic together."""
 BYTES_MAX = 8 << 20
-"""The most bytes that a query returns, unless one message has more."""
+"""The most bytes that a query returns, unless a single message is larger."""
 _SLICE_ROWS = 8_192
 
 
@@ -63,7 +63,7 @@ def find_message(state: BrokerState, broker_name: str, physical_offset: int) -> 
 
 
 def search(state: BrokerState, broker_name: str, query: KeyQuery) -> Iterator[list[Found]]:
-    """Searches slice by slice, and yields after each one the newest messages that are found until then, in order.
+    """Searches slice by slice. After each slice, yields the newest messages found so far, in order.
 
     Other work may run between two slices.
     """

@@ -21,12 +21,12 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
 """Entries of a consume-queue file. One pull scans one file (travelCqFileNumWhenGetMessage)."""
 SCAN_ENTRIES = 800
-"""Entries that a pull scans, unless it asks for more messages: maxFilterMessageSize 16,000 by 20 bytes each."""
+"""Entries that a pull scans, unless it requests more messages: maxFilterMessageSize 16,000 / 20 bytes an entry."""
 
 
 @dataclass(frozen=True)
 class TransferLimits:
-    """The limits of one response. The first message always fits. The 128 MiB of maxPullSize are above these limits.
+    """The limits of one response. The first message always fits. Apache's maxPullSize of 128 MiB is never reached.
 
     ``byte_count`` limits the stored records (``message_properties.count_record_bytes``), not only the bodies.
     """
@@ -91,7 +91,7 @@ def pull_messages(
 ) -> Pulled:
     """Makes a standard pull (rules 3.2.2). 0 and negative ``max_msg_nums`` return one message.
 
-    The next offset is after the messages that the filter dropped, too.
+    The next offset also skips the messages that the filter dropped.
     """
     bounds = state.bounds(queue)
     verdict = check_offset(offset, bounds)
@@ -100,6 +100,7 @@ def pull_messages(
     measure = partial(count_record_bytes, topic=queue.topic, broker=state.properties)
     find_bytes_max = partial(find_record_bytes_max, topic=queue.topic, broker=state.properties)
     batch = _Batch(max(1, min(max_msg_nums, limits.message_count)), limits.byte_count, measure, find_bytes_max)
+    # A pull of Apache's broker ends with its consume-queue file, so clients see a short response there.
     next_file = (offset // CONSUME_QUEUE_FILE_ENTRIES + 1) * CONSUME_QUEUE_FILE_ENTRIES
     scanned_max = batch.count_max if message_filter.keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
     end = min(bounds.max_offset, next_file, offset + scanned_max)
@@ -136,8 +137,8 @@ def find_status(batches: Sequence[pa.RecordBatch], has_gap: bool) -> PullStatus:
 class _Batch:
     """The messages of one response. Before each entry, matching or not, it checks whether the response is full.
 
-    ``measure`` returns the size of each row, and ``find_bytes_max`` a limit of their sum. Measuring takes longer than
-    all else of a pull, so rows are measured only near the byte limit.
+    ``measure`` returns the size of each row, and ``find_bytes_max`` an upper bound of their sum. Measuring takes longer
+    than the rest of a pull, so rows are measured only near the byte limit.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class _Batch:
         return scanned.num_rows, taken
 
     def _list_sizes(self, scanned: pa.RecordBatch, taken: list[int]) -> Sequence[int]:
-        """Returns the size of each row, or zeros while the limit is far away. ``taken`` will have the rows taken."""
+        """Returns the size of each row, or zeros while the limit is far away. ``taken`` will have the taken rows."""
         bytes_max = self._unmeasured_bytes_max + self._find_bytes_max(scanned)
         if self._bytes + bytes_max <= self._byte_max:
             self._unmeasured.append((scanned, taken))

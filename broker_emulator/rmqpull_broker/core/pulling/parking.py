@@ -1,11 +1,11 @@
 """Parked pulls: which pulls wait on which queues, until when, and what wakes them (rules 3.4, 6.1).
 
-This module knows no clock and no tasks. The caller passes the time, gets a ticket for each parked pull, and runs the
-pulls again whose tickets are returned.
+This module knows no clock and no tasks. The caller passes the time, gets a ticket for each parked pull, and runs again
+the pulls whose tickets are returned.
 
 A pull parks at the end of its queues, so it is behind as soon as a message arrives on one of them. When its filter
-matches the message, the pull wakes at once. Otherwise it wakes at the next check, and its reader learns that it need
-not read these messages again. Checks come every 5 s, counted from the start of the broker.
+matches the message, the pull wakes at once. Otherwise it wakes at the next check, so that its client learns the offset
+after these messages. There is a check every 5 s from the start of the broker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.shares import ANYBODY, Holder, Shares, find_most
 
 PARKED_PULLS_MAX = 100_000
-"""Parked pulls of one connection, if it is alone; see :mod:`rmqpull_broker.core.shares`."""
+"""Parked pulls of a lone connection; see :mod:`rmqpull_broker.core.shares`."""
 PARKED_PULLS_OF_ALL_MAX = find_most(PARKED_PULLS_MAX)
 QUEUES_OF_A_PULL = 4
 """A pull that waits on more queues counts as several."""
@@ -37,8 +37,8 @@ _LONG_CHECK_MS = 5_000
 class PollingRules:
     """Two properties of Apache's broker.
 
-    Without long polling no arrival wakes a pull. Checks come every ``short_polling_time_mills``, and every pull parks
-    that long, whatever it asks for.
+    Without long polling, no arrival wakes a pull. There is a check every ``short_polling_time_mills``, and every pull
+    parks that long, whatever it requests.
     """
 
     long_polling_enable: bool = True
@@ -50,7 +50,7 @@ class PollingRules:
         return _LONG_CHECK_MS if self.long_polling_enable else self.short_polling_time_mills
 
     def timeout_ms(self, asked_ms: int) -> int:
-        """Returns how long a pull parks that asks for ``asked_ms``."""
+        """Returns how long a pull that requests ``asked_ms`` parks."""
         return asked_ms if self.long_polling_enable else self.short_polling_time_mills
 
 
@@ -61,9 +61,9 @@ LONG_POLLING = PollingRules()
 class ParkedPull:
     """A pull of a consumer group that found nothing at its offsets and waits until ``deadline_ms``.
 
-    Apache's broker looks at timeouts only during checks and when a message arrives. With ``on_grid`` this pull does the
-    same: it wakes at the first check after its deadline, and never before the next check, or at the first arrival after
-    its deadline (rules 6.1). A change of its topic does not wake it.
+    Apache's broker looks at timeouts only during checks and when a message arrives. ``on_grid`` is the same here: the
+    pull wakes at the first check after its deadline, which is never before the next check, or at the first arrival
+    after its deadline (rules 6.1). A change of its topic does not wake it.
     """
 
     queues: Sequence[MessageQueue]
@@ -94,9 +94,9 @@ class Arrivals:
 
 
 class _SameFilter:
-    """The pulls of one queue with the same filter, and their places in the order of all that have joined a queue.
+    """The pulls of one queue with the same filter, each with a number that grows with every pull that joins a queue.
 
-    Those with places below ``behind`` are behind the queue's end.
+    Those with numbers below ``behind`` are behind the queue's end.
     """
 
     __slots__ = ("behind", "first_deadline_ms", "tickets")
@@ -105,7 +105,7 @@ class _SameFilter:
         self.tickets: dict[int, int] = {}
         self.behind = 0
         self.first_deadline_ms = math.inf
-        """No pull on the grid has an earlier deadline: an arrival looks at the pulls only after it."""
+        """No pull on the grid has an earlier deadline, so an arrival before it need not visit the pulls."""
 
 
 def _count_as_pulls(queues: Sequence[MessageQueue]) -> int:
@@ -146,7 +146,7 @@ class ParkedPulls:
         return ticket
 
     def extend(self, ticket: int, queues: Sequence[MessageQueue]) -> None:
-        """Lets a parked pull wait on further queues, too. Raises TooManyRequests."""
+        """Lets a parked pull also wait on more queues. Raises TooManyRequests."""
         pull = self._pulls[ticket]
         self._take_share(pull.holder, queues)
         self._further.setdefault(ticket, []).append(queues)
@@ -173,9 +173,9 @@ class ParkedPulls:
         return self._start_ms + ((now_ms - self._start_ms) // check_ms + 1) * check_ms
 
     def remove(self, ticket: int) -> bool:
-        """Removes a pull that woke or whose caller left: some of its queues at a time, those that came last first.
+        """Removes a pull that woke or whose caller left: some of its queues at a time, the last ones first.
 
-        Returns whether more are left: then call it again. Ignores an unknown ticket.
+        Returns whether queues are left; then call it again. Ignores an unknown ticket.
         """
         pull = self._pulls.get(ticket)
         if pull is None:
@@ -186,12 +186,12 @@ class ParkedPulls:
         self._further.pop(ticket, None)
         del self._pulls[ticket]
         self._drop(ticket, pull, pull.queues)
-        # Removed pulls leave the heap when they reach its top, when they are most of it, or when there is no other.
+        # Removed pulls leave the heap when they reach its top, when they make up most of it, or when no pull is left.
         if len(self._deadlines) > 2 * len(self._pulls) + 64 or not self._pulls:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._pulls]
             heapq.heapify(self._deadlines)
         if not self._pulls:
-            self._pulls.clear()  # gives back the room for those that there were
+            self._pulls.clear()  # a dict keeps the memory of removed entries until it is cleared
         return False
 
     def _drop(self, ticket: int, pull: ParkedPull, queues: Sequence[MessageQueue]) -> None:
@@ -213,8 +213,8 @@ class ParkedPulls:
         return queue in self._by_queue
 
     def find_woken(self, queue: MessageQueue, arrivals: Arrivals, now_ms: int) -> list[int]:
-        """Returns the tickets of the pulls that messages arriving on ``queue`` wake: those whose filter passes one,
-        those whose time is over, and those for whose filter no evaluation is left. The others are behind now."""
+        """Returns the tickets of the pulls to wake for messages arriving on ``queue``: those whose filter passes one,
+        those that are overdue, and those that the budget does not allow to check. The others are behind now."""
         woken: list[int] = []
         budget = ArrivalBudget()
         for message_filter, pulls in self._by_queue.get(queue, {}).items():
@@ -244,7 +244,7 @@ class ParkedPulls:
     ) -> list[int]:
         """Returns the tickets of all pulls of these queues, of one group or of all groups, the newest first.
 
-        Only one pull is told of a reset. After a rebalance, the newest one is that of the consumer that has the queue.
+        Only one pull gets a reset. After a rebalance, the newest one is that of the consumer that now has the queue.
         """
         found = (
             ticket

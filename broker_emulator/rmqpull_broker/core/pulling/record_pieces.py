@@ -1,8 +1,8 @@
 """Pieces of queues, encoded as records of the remoting protocol and kept for the next pulls (rules 4.7).
 
-A pull returns 32 messages at most, too few for columns to pay. So a piece of a queue is encoded at once, and the pulls
-of all groups take their records from it. Messages never change, so a piece is right as long as its topic exists;
-whether its messages are still readable is decided by the queue's bounds.
+A pull returns 32 messages at most, too few for columns to pay off. So a whole piece of a queue is encoded at once, and
+the pulls of all groups take their records from it. Messages never change, so a piece is valid as long as its topic
+exists; the queue's bounds decide whether its messages are still readable.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 
 PIECE_ROWS_MAX = 4_096
 PIECE_BYTES = (64 << 10, 1 << 20)
-"""About how large a piece is: the smaller, the more queues are pulled. It has at least as many messages as a pull."""
+"""The approximate size of a piece: the smaller, the more queues are pulled. It has at least as many messages as a
+pull."""
 PULL_ROWS_MAX = 32
 TAIL_ROWS_MAX = 64
-"""The most messages that are encoded one by one, which is faster for as many."""
+"""Up to this many messages are encoded one by one, which is faster than columns for so few."""
 PIECES_BYTES_MAX = 12 << 20
-"""The bytes of all pieces that are kept. Above it, the piece that was unused for longest is dropped."""
+"""The bytes of all kept pieces. Above this limit, the least recently used piece is dropped."""
 MATCHES_MAX = 8
-"""The filters of one piece whose matches are kept. Above it, the oldest are dropped."""
+"""The filters of one piece whose matches are kept. Above this limit, the oldest are dropped."""
 _FIXED_BYTES = 1_024
-"""About how much memory a piece takes besides its records."""
+"""Approximate memory of a piece besides its records."""
 _QUARTERS_IN_USE = 3
-"""The share of all bytes for the pieces that are being pulled. The rest is for those that other groups may pull yet."""
+"""The share of all bytes for the pieces being pulled. The rest is for pieces that other groups may still pull."""
 _RECORD_MORE_BYTES = 160
-"""About how much larger a record is than its row in columns."""
+"""By about how many bytes a record is larger than its row in columns."""
 _OFFSET_BYTES = 8
 
 
@@ -121,8 +122,8 @@ class RecordPieces:
     def find_matches(
         self, piece: RecordPiece, message_filter: MessageFilter, budget: FilterBudget, offset: int
     ) -> tuple[array[int], int]:
-        """Returns the offsets of the messages of a piece that match, and the offset after the last one that was looked
-        at: the end of the piece, or what is left of the budget after ``offset``. Trimmed messages may be missing.
+        """Returns the offsets of the matching messages of a piece, and the offset after the last one that was checked:
+        the end of the piece, or as far from ``offset`` as the budget lasts. Trimmed messages may be missing.
         """
         matches = piece.matches.get(message_filter)
         if matches is None:
@@ -157,7 +158,7 @@ class RecordPieces:
         return matches
 
     def forget(self) -> None:
-        """Forgets all pieces, to be made again. They have to be after a change of the broker's properties, too."""
+        """Drops all pieces; they are made again when needed. Also needed after a change of the broker's properties."""
         self._properties = self._state.properties
         self._queues.clear()
         self._pieces.clear()
@@ -207,7 +208,7 @@ class RecordPieces:
         return encode_records(rows.slice(0, wanted), queue.topic, queue.queue_id, first_physical_offset, common)
 
     def _count(self, byte_count: int) -> None:
-        """Counts bytes of the piece that is used now, which stays. Drops others above the limit."""
+        """Counts bytes for the piece in use, which stays. Drops others above the limit."""
         self.byte_count += byte_count
         while self.byte_count > PIECES_BYTES_MAX and len(self._pieces) > 1:
             _, dropped = self._pieces.popitem(last=False)

@@ -1,6 +1,6 @@
 """Pulls of the remoting protocol: the messages of a queue as records, within the limits of one pull (rules 3.2, 4.7).
 
-The results are those of ``message_pull``. The records come from encoded pieces, so that a pull costs no columns.
+The results equal those of ``message_pull``. The records come from encoded pieces, so a pull need not build columns.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RecordPulls:
 
 
 class _Response:
-    """The records of one response. Before each entry, matching or not, it is checked whether the response is full."""
+    """The records of one response. Before each entry, matching or not, it checks whether the response is full."""
 
     __slots__ = ("byte_max", "count", "count_max", "is_full", "message_bytes", "parts")
 

@@ -79,7 +79,7 @@ class PullRequest:
 
     @property
     def brings_subscription(self) -> bool:
-        """Whether the pull has its own subscription. Otherwise the subscription of the group's heartbeats counts."""
+        """Whether the pull has its own subscription. Otherwise that of the group's heartbeats applies."""
         return bool(self.sys_flag & _SUBSCRIPTION)
 
     @property
@@ -90,7 +90,7 @@ class PullRequest:
 
 @dataclass(frozen=True)
 class PullContext:
-    """What the texts of refusals tell of the broker that gets a pull."""
+    """What the texts of refusals say about the broker."""
 
     broker_ip: str = "127.0.0.1"
 
@@ -99,7 +99,7 @@ DEFAULT_CONTEXT = PullContext()
 
 
 class Compensation(NamedTuple):
-    """A side effect of a pull: the registry stores how the group consumes, which may never send a heartbeat."""
+    """A side effect of a pull: the registry stores how its group consumes, because it may never send a heartbeat."""
 
     group: str
     consume_type: ConsumeType
@@ -148,5 +148,5 @@ class PullCheck:
 
     @property
     def uses_registry(self) -> bool:
-        """Whether the subscription of the group's heartbeats counts, since the pull has none."""
+        """Whether the subscription of the group's heartbeats applies, because the pull has none."""
         return not self.request.brings_subscription

@@ -1,7 +1,7 @@
-"""Verdicts of the checks that still stand: a consumer repeats its pull all the time, and mostly nothing has changed.
+"""A cache of verdicts that are still valid: consumers repeat the same pull, and mostly nothing has changed in between.
 
 The checks of a pull take several times as long as reading its messages. So what they have read is kept with their
-verdict, and compared for the next pull (rules 3.1). Anything that may have changed leads to the checks again.
+verdict, and compared at the next pull (rules 3.1). If anything has changed, the checks run again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from rmqpull_broker.core.pulling.request import PullRequest, PullVerdict
 from rmqpull_broker.core.state.broker_state import BrokerState
 
 KEY_CHARS_MAX = 4_096
-"""Texts of a pull, its subscription above all, above which its verdict is not kept."""
+"""The length of a pull's texts, mainly its subscription, above which its verdict is not kept."""
 VERDICTS_MAX = 10_000
-"""Verdicts that are kept. Above it, the one that was unused for longest is dropped."""
+"""The most verdicts that are kept. Above this limit, the least recently used one is dropped."""
 STANDING_MS_MAX = 60_000
-"""How long a verdict stands: the checks tell the registry that a group pulls, which forgets it after ten minutes."""
+"""How long a verdict is valid: the checks also record in the registry that a group pulls, and that record expires after
+ten minutes."""
 
 
 class StandingVerdict(NamedTuple):
-    """A pull that passed all checks, the filter that they found, what they have read, and when the verdict falls."""
+    """A pull that passed all checks, the filter that they found, what they have read, and when the verdict expires."""
 
     request: PullRequest
     message_filter: MessageFilter
@@ -33,7 +34,7 @@ class StandingVerdict(NamedTuple):
 
 
 class StandingVerdicts:
-    """The verdicts by any key that tells different pulls apart, but for their offsets."""
+    """The verdicts, by any key that distinguishes pulls that differ in more than their offsets."""
 
     def __init__(self, state: BrokerState, registry: ConsumerRegistry) -> None:
         self._state = state
@@ -44,11 +45,11 @@ class StandingVerdicts:
         return len(self._verdicts)
 
     def forget(self) -> None:
-        """Forgets all verdicts, to be made again."""
+        """Drops all verdicts; the checks run again."""
         self._verdicts.clear()
 
     def find(self, key: Hashable, now_ms: int) -> StandingVerdict | None:
-        """Returns the verdict that all checks would find again; None if they have to be made."""
+        """Returns the verdict that the checks would find again; None if they have to run."""
         found = self._verdicts.get(key)
         if found is None:
             return None
@@ -64,7 +65,7 @@ class StandingVerdicts:
         return found
 
     def keep(self, key: tuple[Hashable, ...], request: PullRequest, verdict: PullVerdict, now_ms: int) -> None:
-        """Keeps a verdict that has been applied, unless it is about this pull only."""
+        """Keeps a verdict that has been applied, unless it is valid for this pull only."""
         is_about_channel = self._state.properties.reject_pull_consumer_enable
         if verdict.refusal is not None or verdict.reset_offset is not None or is_about_channel:
             return
@@ -77,7 +78,7 @@ class StandingVerdicts:
             self._verdicts.popitem(last=False)
 
     def _look(self, request: PullRequest) -> tuple[object, ...]:
-        """Returns all that the checks read, and what they leave in the registry."""
+        """Returns all that the checks read, and what they write to the registry."""
         group, topic = request.group, request.queue.topic
         pulled = self._registry.find_compensated_group(group)
         subscription = None if pulled is None else pulled.subscriptions.get(topic)

@@ -1,6 +1,6 @@
 """The checks of a pull's subscription and filter (rules 3.1, rows 9a to 17).
 
-A pull either brings its own subscription, or uses that of its group's heartbeats, which the consumer registry holds.
+A pull either has its own subscription, or uses that of its group's heartbeats, which is in the consumer registry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmqpull_broker.core.state.names import is_system_group
 
 
 def build_subscription(check: PullCheck) -> None:
-    """Row 9a: builds the subscription and the filter that the pull brings."""
+    """Row 9a: makes the subscription and the filter of the pull itself."""
     request = check.request
     if not request.brings_subscription:
         return
@@ -63,7 +63,7 @@ def check_members(check: PullCheck) -> None:
 
 
 def check_broadcasting(check: PullCheck) -> None:
-    """Row 10."""
+    """Row 10: a broadcasting group may broadcast."""
     is_broadcasting = check.uses_registry and check.consumers.message_model is MessageModel.BROADCASTING
     if is_broadcasting and not check.group.consume_broadcast_enable:
         raise Forbidden(
@@ -111,7 +111,7 @@ def check_filter_version(check: PullCheck) -> None:
 
 
 def check_filter_type(check: PullCheck) -> None:
-    """Row 16."""
+    """Row 16: a filter of another type than TAG needs ``enablePropertyFilter``."""
     expression_type = check.subscription.expression_type
     if not is_tag_type(expression_type):
         check_filter_supported(expression_type, check.draft.properties.enable_property_filter)

@@ -202,14 +202,14 @@ def _make_turns(first: int, queue_count: int, row_count: int) -> pa.Array:
 
 
 def _drop_empty(texts: pa.Array) -> pa.Array:
-    """Replaces empty texts by null: for Apache's proxy an empty tag or message group is none."""
+    """Replaces empty texts by null: Apache's proxy treats an empty tag or message group as absent."""
     return columns.set_null(texts, pc.equal(pc.binary_length(texts), 0))
 
 
 def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:
     """Replaces nulls by ``default``, and missing maps by empty ones."""
     if pa.types.is_map(array.type):
-        # A null map may still have entries below it; a copy does not.
+        # A null map may still refer to entries, which a copy drops.
         array = array.take(columns.make_offset_column(0, len(array)))
         return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, array.type)
     return pc.fill_null(array, default)

@@ -1,7 +1,7 @@
 """Decides whether a commit of a query is new, done already, or that of another query.
 
 A query numbers its transactions, and repeats only the newest one: after a crash it does not know whether the commit was
-kept. So a number that was committed before has one of two reasons. Either the same transaction comes again, and there
+kept. So a number that was committed before has one of two causes. Either the same transaction is repeated, and there
 is nothing to do. Or another transaction has the number, because the query's state was restored from a backup or copied;
 then the answer "done" would lose its rows. The records of both commits decide:
 

@@ -42,7 +42,7 @@ from rmqpull_proto.remoting import properties as names
 
 PRECISION_MS = 1_000
 DELIVERIES_MAX = 1_000
-"""Messages that one command delivers. The next command delivers the others, so that other commands can run between."""
+"""Messages that one command delivers. The rest is left to the next command, so that others can run in between."""
 
 
 TIMER_NAMES = frozenset({*TIMER_UNITS_MS, names.TIMER_DELIVER_MS})
@@ -62,7 +62,7 @@ def make_delayed_message(
 
     The table of this module.
 
-    Raises IllegalDeliveryTime; InternalError when the timer is off, the level is no number or too many messages wait.
+    Raises IllegalDeliveryTime; InternalError if the timer is off, the level is not a number or too many messages wait.
     """
     level = read_delay_level(message.system_properties)
     if level > 0:
@@ -77,7 +77,7 @@ def make_delayed_message(
             return queue, message
         check_delivery_time(draft.properties, delivery_ms, now_ms)
         if delivery_ms <= now_ms:
-            if names.TIMER_DEL_UNIQKEY in message.system_properties:
+            if names.TIMER_DEL_UNIQKEY in message.system_properties:  # asks to delete a delayed message: too late
                 raise refusals.illegal_timer(_find_max_ms(draft.properties))
             return queue, message
         wait_queue = MessageQueue(TIMER_TOPIC, queue.broker_name, 0)
@@ -90,7 +90,7 @@ def make_delayed_message(
 
 
 def timer_is_off() -> InternalError:
-    """A delivery time while ``timerWheelEnable`` is off."""
+    """The error for a delivery time while ``timerWheelEnable`` is off."""
     return InternalError("accurate timer message is not enabled, timerWheelEnable is false")
 
 
@@ -110,12 +110,12 @@ def _find_max_ms(properties: BrokerProperties) -> int:
 def _read_delivery_ms(properties: BrokerProperties, message: Message, now_ms: int) -> int | None:
     """Returns the time of the first timer property, in RocketMQ's order; None without one.
 
-    Numbers are Java's, of 64 bits: a delay that is too large for them ends in the past. Raises IllegalDeliveryTime for
-    a text that is not a number.
+    Numbers are Java's longs: a delay that overflows them lies in the past. Raises IllegalDeliveryTime for a text that
+    is not a number.
     """
     own = message.system_properties
     if names.TIMER_OUT_MS in own:
-        return None
+        return None  # the mark of a message that was delayed already
     name = next((name for name in (*TIMER_UNITS_MS, names.TIMER_DELIVER_MS) if name in own), None)
     if name is None:
         return message.delivery_timestamp_ms
@@ -129,7 +129,7 @@ def _read_delivery_ms(properties: BrokerProperties, message: Message, now_ms: in
 
 
 def parse_java(text: str, bits: int) -> int | None:
-    """Reads a number as Java does; None for another text, and for a number that does not fit."""
+    """Parses a number as Java does; None for any other text, and for a number that does not fit into ``bits``."""
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else None
     return number if number is not None and -1 << bits <= number < 1 << bits else None
 
@@ -139,7 +139,8 @@ def _wrap(number: int) -> int:
 
 
 def _keep_level_alone(message: Message, level: int, levels_max: int) -> Message:
-    """A level takes precedence over a delivery time, and above the last one it is the last one (rules 3.14)."""
+    """Drops the delivery time, over which a level takes precedence; a level above the last becomes the last (rules
+    3.14)."""
     own = {name: value for name, value in message.system_properties.items() if name not in TIMER_NAMES}
     if level > levels_max:
         own[names.DELAY] = str(levels_max)
@@ -151,7 +152,7 @@ def read_delay_level(properties: Mapping[str, str]) -> int:
     text = properties.get(names.DELAY)
     level = 0 if text is None else parse_java(text, 31)
     if level is None:
-        raise RequestFailed(f"the delay level {str(text)[:40]!r} is no number")
+        raise RequestFailed(f"the delay level {str(text)[:40]!r} is not a number")
     return level
 
 
@@ -171,8 +172,8 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> DeliveryCounts:
     """Stores due messages in their target queues, oldest first: at most DELIVERIES_MAX, and about
     ``pending._READ_BYTES_MAX`` bytes.
 
-    A message keeps its id, born time and properties; its store time is a new one. Its copy and the end of its waiting
-    are one batch of facts, so it is delivered once, even after a crash.
+    A message keeps its id, born time and properties, and gets a new store time. Its copy and the end of its waiting are
+    one batch of facts, so it is delivered once, even after a crash.
     """
     rows: dict[MessageQueue, list[StoredMessage]] = {}
     ended: dict[MessageQueue, list[tuple[int, int]]] = {}
@@ -238,7 +239,7 @@ class RecallHandle(NamedTuple):
 
 
 def parse_recall_handle(handle: str) -> RecallHandle:
-    """Reads a handle. What follows the id is ignored, and a time that is no number is -1, as with Apache's broker."""
+    """Parses a handle. Like Apache's broker, ignores what follows the id, and reads a bad time as -1."""
     try:
         version, topic, broker_name, time_ms, msg_id, *_ = base64.urlsafe_b64decode(handle.encode()).decode().split(" ")
         if version == "v1":

@@ -12,7 +12,7 @@ A half message waits in RMQ_SYS_TRANS_HALF_TOPIC on the broker of its target que
     checked that often, or past fileReservedTime moved to TRANS_CHECK_MAX_TIME_TOPIC
     ===========================================  =================================================================
 
-The end of the waiting is a fact in the commit log. Apache's broker writes an op message for it.
+The end of the waiting is a fact in the commit log. Apache's broker writes an op message instead.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from rmqpull_proto.remoting.properties import (
 )
 
 CHECKS_MAX = 1_000
-"""Half messages that one command checks. The next command checks the others."""
+"""Half messages that one command checks. The rest is left to the next command."""
 
 _HOUR_MS = 3_600_000
 _COMMITTED = 8
-"""The bit of a system flag that says that a half message was committed."""
+"""The bit of the system flag that marks a committed half message."""
 
 
 class Resolution(enum.Enum):
@@ -83,7 +83,7 @@ class TransactionCheck:
 def find_half_message_id(state: BrokerState, queue: MessageQueue, queue_offset: int) -> str | None:
     """Returns the id of the half message that was stored there, whether it still waits or not; None if there is none.
 
-    A half message that was checked has a newer place, but the same id.
+    A half message that was checked is stored again at a newer offset, with the same id.
     """
     bounds = state.bounds(queue)
     if queue.topic != HALF_TOPIC or not bounds.min_offset <= queue_offset < bounds.max_offset:
@@ -146,7 +146,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
 
 
 def _find_half_message(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, StoredMessage]:
-    """Returns the newest half message of that id. A check in the same draft may have stored it again."""
+    """Returns the newest half message with that id. A check in the same draft may have stored it again."""
     for stored_at, stored in reversed(draft.list_drafted_halves(end.msg_id)):
         if not draft.has_ended(stored_at):
             return stored_at, stored
@@ -160,7 +160,7 @@ def _find_half_message(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, Sto
 def _commit_message(message: Message) -> Message:
     """Returns a half message as it is stored in its target queue.
 
-    TRAN_MSG stays, REAL_TOPIC and REAL_QID go, and the system flag says that it was committed (rules 3.15, 6.4).
+    TRAN_MSG stays, REAL_TOPIC and REAL_QID go, and the system flag marks it as committed (rules 3.15, 6.4).
     """
     flags = int(message.system_properties.get(SYS_FLAG, "0")) | _COMMITTED
     kept = {name: value for name, value in message.system_properties.items() if name not in (REAL_TOPIC, REAL_QUEUE_ID)}

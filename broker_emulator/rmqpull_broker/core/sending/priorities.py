@@ -18,14 +18,14 @@ from rmqpull_proto.remoting.properties import PRIORITY
 
 
 def read_priority(message: Message) -> int | None:
-    """Returns the priority; None without one, and for a text that is no number from 0 to 2,147,483,647."""
+    """Returns the priority; None without one, or if the text is not a number from 0 to 2,147,483,647."""
     text = message.system_properties.get(PRIORITY)
     number = None if text is None else parse_java(text, 31)
     return number if number is not None and number >= 0 else None
 
 
 def apply_priority(to_store: MessageToStore, write_queue_nums: int) -> MessageToStore:
-    """Returns a single message with the queue of its priority; without its priority if its type is not PRIORITY.
+    """Returns a single message with the queue of its priority. A message of another type loses its priority.
 
     Priorities of ``write_queue_nums`` and more go to the last queue. The type of the topic does not matter.
     """

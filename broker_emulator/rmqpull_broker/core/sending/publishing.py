@@ -12,7 +12,7 @@ import pyarrow as pa
 from rmqpull_broker.core.errors import BadRequest, BrokerError, MessageCorrupted
 
 DEFAULT_TOPIC_QUEUE_NUMS = 4
-"""Queues that clients ask for when their send creates the topic (rules 1.18)."""
+"""Queues that Apache's producers request by default when their send creates the topic (rules 1.18)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Selects the queue of a message: in turn, or by message group (rules 5.11, "Queue")."""
+"""Selects the queue of a message: round robin, or by message group (rules 5.11, "Queue")."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 TURNS_MAX = 100_000
-"""Topics whose turns are kept. Above it, the oldest is forgotten and starts with queue 0 again."""
+"""Topics whose next queue is kept. Above this limit, the oldest is forgotten and starts with queue 0 again."""
 _MASK_64 = (1 << 64) - 1
 
 
 class QueueSelector:
-    """Holds for each topic which queue is next. A restart starts with queue 0 again.
+    """Knows the next queue of each topic. After a restart, each topic starts with queue 0 again.
 
     ``draw`` returns a random number from 0 to below its argument, for producers that leave the queue to the broker.
     """
@@ -65,7 +65,7 @@ def consistent_hash(value: int, buckets: int) -> int:
     while True:
         state = (2862933555777941757 * state + 1) & _MASK_64
         draw = (state >> 33) + 1
-        # Guava keeps the draw in an int: the largest one overflows there, and the search ends.
+        # Guava keeps the draw in an int, in which the largest draw overflows, so that the search ends.
         following = buckets if draw == 1 << 31 else int((candidate + 1) / (draw / 2.0**31))
         if following >= buckets:
             return candidate

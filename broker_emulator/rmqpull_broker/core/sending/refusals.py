@@ -25,7 +25,7 @@ from rmqpull_broker.core.errors import (
 from rmqpull_broker.core.model import TopicType
 
 NO_WRITABLE_QUEUE = "no writable queue"
-"""The text about a topic without one."""
+"""The text for a topic without a writable queue."""
 
 
 def empty_body() -> MessageBodyEmpty:
@@ -131,7 +131,7 @@ def negative_priority() -> InternalError:
 
 
 def long_recovery() -> BadRequest:
-    """A half message with a too long immunity."""
+    """A half message whose immunity from checks is too long."""
     return BadRequest(f"the max transaction recovery time of message is too large, max is {limits.RECOVERY_S_MAX}")
 
 
@@ -151,7 +151,7 @@ def illegal_message(body_bytes_max: int) -> MessageCorrupted:
 
 
 def illegal_timer(max_ms: int) -> IllegalDeliveryTime:
-    """A delivery time that is too late, or no number."""
+    """A delivery time that is too late, or not a number."""
     return IllegalDeliveryTime(
         f"timer message illegal, the delay time should not be bigger than the max delay {max_ms}ms; or if set del msg, "
         "the delay time should be bigger than the current time"
@@ -176,7 +176,7 @@ def unknown_encoding(number: int) -> MessageCorrupted:
 
 
 def time_outside(name: str) -> BadRequest:
-    """A time that the protocol does not have."""
+    """A time that the protocol cannot express."""
     return BadRequest(f"{name} lies outside the years 1 to 9999")
 
 
@@ -189,5 +189,5 @@ def wrong_type(expected: TopicType | None, actual: TopicType) -> MessageProperty
 
 
 def is_of_store(error: BrokerError) -> bool:
-    """Whether an error is one of the store, and not of the checks before it."""
+    """Whether an error comes from the store, and not from the checks before it."""
     return str(error).startswith(("the message is illegal, ", "timer message illegal, "))

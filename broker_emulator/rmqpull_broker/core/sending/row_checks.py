@@ -21,7 +21,7 @@ _has_control = re.compile(limits.CONTROL_CHARACTERS).search
 
 
 def check_rows(messages: Iterable[Message], now_ms: int) -> list[Message]:
-    """Returns the messages, after checking each one before asking for the next.
+    """Returns the messages, each of which is checked before the iterator is asked for the next.
 
     Raises the error of the first rule that the first bad message breaks.
     """

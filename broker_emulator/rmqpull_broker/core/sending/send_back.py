@@ -1,4 +1,4 @@
-"""Messages that could not be consumed: they are retried after a delay, and given up in the end (rules 1.14, 3.10.3).
+"""Returned messages, which could not be consumed: retried after a delay, in the end dead letters (rules 1.14, 3.10.3).
 
 The retries of a group are in ``%RETRY%group``, its dead letters in ``%DLQ%group``. A returned message goes
 
@@ -39,7 +39,7 @@ FIRST_LEVEL = 3
 class SendBack:
     """CONSUMER_SEND_MSG_BACK: a consumer returns a message of ``queue`` (rules 4.5).
 
-    ``max_reconsume_times`` is None when the client does not send it. Then the group's own maximum counts. A client of
+    ``max_reconsume_times`` is None when the client does not send it. Then the group's own maximum applies. A client of
     the remoting protocol names a message by its ``physical_offset``, and knows it as ``offset_msg_id``.
     """
 
@@ -91,11 +91,11 @@ def redirect_retry(
     draw: Callable[[int], int],
     new_id: Callable[[], str],
 ) -> MessageToStore:
-    """Sends a message of ``%RETRY%group`` there, or to the group's dead letters (handleRetryAndDLQ).
+    """Lets a message that was sent to ``%RETRY%group`` go there, or to the group's dead letters (handleRetryAndDLQ).
 
-    Clients send there when they cannot return a message. They have counted the retry already, so a message goes to the
-    dead letters above the limit, not at the limit. ``in_order``: the group holds a queue lock, and its messages are not
-    retried. Raises ConsumerGroupNotFound.
+    Clients send to that topic when they cannot return a message. They have counted the retry already, so a message
+    becomes a dead letter above the limit, not at it. ``in_order``: the group holds a queue lock, and its messages are
+    not retried. Raises ConsumerGroupNotFound.
     """
     group = _require_group(draft, to_store.queue.topic[len(RETRY_PREFIX) :])
     times_max = group.retry_max_times if max_reconsume_times is None else max_reconsume_times

@@ -49,7 +49,7 @@ from rmqpull_proto.remoting.properties import INNER_NUM
 
 USUAL_CREATION = AutoCreation(TBW102)
 TRANSACTION_BITS = 12
-"""The bits of a system flag that say what a message is to a transaction (rules 4.7)."""
+"""The bits of a system flag that give a message's role in a transaction (rules 4.7)."""
 _INNER_BATCH = 128
 _UNREADABLE = (4, 12)
 """The transaction bits of half messages and of those rolled back."""
@@ -105,7 +105,7 @@ def send_request(
     if _is_illegal_single(request, message):
         raise refusals.illegal_message(draft.properties.max_message_size)
     if request.sys_flag & TRANSACTION_BITS in _UNREADABLE and not message.transactional:
-        # Apache's broker puts it into its commit log and into no queue: nobody will read it.
+        # Apache's broker writes it to its commit log but to no queue, so nobody can read it.
         check_size(message, draft.properties)
         sent = [Sent(queue, StoredMessage(message, 0, now_ms, sender.store_host, times))]
     else:
@@ -127,7 +127,7 @@ def send_columns(
 
 
 def check_batch_request(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> None:
-    """Rows 0 to 12 for a batch whose messages cannot be read. Raises the BrokerError of the first row that fails."""
+    """Makes the checks of rows 0 to 12 for an unreadable batch. Raises the BrokerError of the first that fails."""
     _select_queue(sender, prepare_topic(sender, draft, request, now_ms), request)
     _check_batch(draft, request)
 
@@ -135,8 +135,8 @@ def check_batch_request(sender: Sender, draft: Draft, request: SendRequest, now_
 def prepare_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> TopicConfig:
     """Rows 0 to 5: finds the topic, or creates it.
 
-    As a command of its own it keeps a new topic even if a later row refuses the message, like Apache's broker. Raises
-    the BrokerError of the first row that fails.
+    Run as a separate command, it keeps a new topic even if a later row refuses the message, like Apache's broker.
+    Raises the BrokerError of the first row that fails.
     """
     check_in_service(draft, now_ms)
     known = draft.find_topic(request.topic)
@@ -152,7 +152,7 @@ def prepare_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: in
 
 
 def _select_queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> MessageQueue:
-    """Rows 6 and 7."""
+    """Rows 6 and 7: the queue id must exist for readers or writers; a negative one means a random queue."""
     queue_id = request.queue_id
     if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
         raise BadRequest(f"request queueId[{queue_id}] is illegal, {describe(topic)} Producer: {request.producer}")
@@ -166,7 +166,7 @@ def _select_queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> M
 def _complete_single(
     sender: Sender, draft: Draft, request: SendRequest, to_store: MessageToStore, now_ms: int
 ) -> MessageToStore:
-    """Rows 8 and 11, and an id for a message without one. Messages of a batch get neither (rules 6.1)."""
+    """Rows 8 (retries) and 11 (transactions), and an id for a message without one. Batches skip them (rules 6.1)."""
     if request.topic.startswith(RETRY_PREFIX):
         to_store = sender.redirect_retry(draft, to_store, request.max_reconsume_times, now_ms)
     message = to_store.message
@@ -178,12 +178,12 @@ def _complete_single(
 
 
 def _is_illegal_single(request: SendRequest, message: Message) -> bool:
-    """Whether a single message says that it has others inside, for which a queue would need another form."""
+    """Whether a single message claims to contain others, which needs a batch queue (and there is none here)."""
     return bool(request.sys_flag & _INNER_BATCH) or INNER_NUM in message.system_properties
 
 
 def _check_batch(draft: Draft, request: SendRequest) -> None:
-    """Rows 10 and 12 of a batch. Apache's broker would lose one with a delivery time of its own (rules 6.1)."""
+    """Rows 10 and 12 for a batch. Apache's broker would lose a batch that has a delivery time itself (rules 6.1)."""
     if request.topic.startswith(RETRY_PREFIX):
         raise refusals.batch_of_retries(request.topic)
     shared = request.batch_properties

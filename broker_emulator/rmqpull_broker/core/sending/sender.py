@@ -52,9 +52,9 @@ _CHECKED_AT_ONCE = 16_384
 
 @dataclass(frozen=True)
 class Sender:
-    """Sends to one broker. It has the queue selector, the source of new ids, and the address of stored messages.
+    """Sends to one broker. It has the queue selector, the source of new ids, and the store host of messages.
 
-    ``consumes_in_order`` says whether a group holds a queue lock at a time (rules 3.8).
+    ``consumes_in_order`` tells whether a group holds a queue lock at a given time (rules 3.8).
     """
 
     selector: QueueSelector
@@ -66,8 +66,8 @@ class Sender:
         """Stores messages of one topic, as one SendMessage does, and returns them in the same order.
 
         Messages of a message group go to the queue of their group, and all others together to the next queue in turn.
-        Raises the error of the first rule that a message breaks; then no message is stored. First come the rules 5.11,
-        then rules 3.10.1.
+        Raises the error of the first rule that a message breaks; then no message is stored. The proxy's checks (rules
+        5.11) come before the broker's (rules 3.10.1).
         """
         check_topic_name(topic_name)
         checked = check_rows(messages, now_ms)
@@ -81,7 +81,7 @@ class Sender:
         to_store = self._select_queues(draft, topic, checked, queue_count)
         if topic_name.startswith(RETRY_PREFIX):
             to_store = [self.redirect_retry(draft, count_retry(to_store), None, now_ms)]
-        if len(to_store) == 1:  # a proxy sends several as a batch
+        if len(to_store) == 1:  # Apache's proxy sends several messages as a batch, in which priorities are ignored
             to_store = [apply_priority(to_store[0], topic.write_queue_nums)]
         return store_messages(draft, to_store, now_ms, self.store_host)
 
@@ -103,7 +103,7 @@ class Sender:
     def redirect_retry(
         self, draft: Draft, to_store: MessageToStore, max_reconsume_times: int | None, now_ms: int
     ) -> MessageToStore:
-        """Sends a message of a retry topic there, or to the dead letters. Raises ConsumerGroupNotFound."""
+        """Lets a message sent to a retry topic go there, or to the dead letters. Raises ConsumerGroupNotFound."""
         in_order = self.consumes_in_order(to_store.queue.topic[len(RETRY_PREFIX) :], now_ms)
         new_id = partial(self.message_ids.take_one, now_ms)
         return redirect_retry(
@@ -111,7 +111,7 @@ class Sender:
         )
 
     def send_back(self, draft: Draft, request: SendBack, now_ms: int) -> Sent | None:
-        """Stores a message again that a consumer returns; None when its group wants no retries.
+        """Stores again a message that a consumer returns. Returns None if its group has no retry queues.
 
         Raises what ``send_back.return_message`` raises.
         """
@@ -120,9 +120,9 @@ class Sender:
         return to_store and store_messages(draft, [to_store], now_ms, self.store_host)[0]
 
     def check(self, published: Published, now_ms: int) -> Iterator[CheckedBatch | None]:
-        """Completes a batch, and checks what depends on no state, in steps (see :mod:`rmqpull_broker.core.steps`).
+        """Completes a batch, and checks what does not depend on state, in steps (see :mod:`rmqpull_broker.core.steps`).
 
-        Raises the error of the first rule that a row breaks. With several topics, a text about a topic begins with it.
+        Raises the error of the first rule that a row breaks. With several topics, a text about one begins with it.
         """
         parts = published.topic_parts
         for part in parts:
@@ -136,14 +136,14 @@ class Sender:
         yield CheckedBatch(published, batch)
 
     def publish(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> tuple[QueuePart, ...]:
-        """Stores a batch like the same messages sent one after another, and returns where its rows are.
+        """Stores a batch as if its messages were sent one by one, and returns where its rows are.
 
         Delayed rows are in system queues. Raises what :meth:`prepare` raises.
         """
         return self.store(draft, self.prepare(draft, checked, now_ms), now_ms)
 
     def prepare(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> BatchToStore:
-        """Selects a queue for each row. Creates a missing topic if the batch asks.
+        """Selects a queue for each row. Creates a missing topic if the batch requests it.
 
         Raises the error of the first rule that a topic breaks, or a row in it; then no message is stored and no topic
         is created. With several topics, its text begins with the topic.
@@ -199,7 +199,7 @@ class Sender:
         return store_batch(draft, to_store, now_ms, self.store_host)
 
     def find_or_create_topic(self, draft: Draft, name: str, creation: AutoCreation | None, now_ms: int) -> TopicConfig:
-        """Returns the topic of a send, or creates it if the send asks and the broker allows it.
+        """Returns the topic of a send, or creates it if the send requests that and the broker allows it.
 
         Rules 3.10.1, rows 4 and 5. Raises TopicNotFound.
         """
@@ -213,10 +213,10 @@ class Sender:
 
 
 def _move_own_properties(message: Message) -> Message:
-    """Moves properties of RocketMQ's that the user set to where RocketMQ looks for them.
+    """Moves RocketMQ's own properties that the user set to where RocketMQ looks for them.
 
-    A message group and a trace context go into their fields: RocketMQ stores only one of them. Such a group does not
-    select the queue, because Apache's proxy looks only at the field (rules 5.11).
+    A message group and a trace context go into their fields, because RocketMQ stores each only once. Such a group does
+    not select the queue, because Apache's proxy looks only at the field (rules 5.11).
     """
     if OWN.isdisjoint(message.properties):
         return message

@@ -49,7 +49,7 @@ STAGE_ROWS_MAX = 100_000_000
 STAGE_BYTES_MAX = 40 << 30
 """The maximum of one write task: rows, and bytes of their bodies, tags, keys and user properties."""
 STATE_BYTES_MAX = 128 << 20
-"""About how much memory the state of all stages may take. Their rows are on disk."""
+"""The approximate memory that the state of all stages may take. Their rows are on disk."""
 ID_LENGTH_MAX = 255
 
 
@@ -63,7 +63,7 @@ def stage(
     now_ms: int,
     timeout_ms: int = 0,
 ) -> bool:
-    """Adds a call to a stage, and creates the stage if it is new. A call that the stage has already changes nothing.
+    """Adds a call to a stage, and creates a new stage. A call that the stage already has changes nothing.
 
     Returns False when the transaction was committed before. Then there is nothing to stage, and the commit decides
     whether it is the same transaction. Raises BadRequest for wrong ids and numbers, InvalidTransactionId for a
@@ -100,7 +100,7 @@ def stage(
 
 
 def _check_limits(draft: Draft, transaction: TransactionId, stage_id: str, row_count: int, byte_count: int) -> None:
-    """Raises TooManyRequests unless the stage may have these rows, too."""
+    """Raises TooManyRequests unless the stage may also have these rows."""
     found = draft.find_stage(stage_id) or Stage(transaction)
     for what, staged, added, limit in (
         ("rows", found.row_count, row_count, STAGE_ROWS_MAX),
@@ -139,8 +139,8 @@ def commit(
 ) -> Outcome:
     """Commits a transaction with exactly these stages and drops its other stages, unless it was committed before.
 
-    ``row_count`` is the number of rows that the stages must have in all; None from a writer that does not say it. With
-    ``refuse_gap`` nothing changes if numbers are missing before that of the transaction.
+    ``row_count`` is the number of rows that the stages must have in all; None if the writer does not report it. With
+    ``refuse_gap``, nothing changes if numbers are missing before that of the transaction.
 
     Raises BadRequest for wrong ids, InvalidTransactionId when another transaction was committed under this number (see
     ``commits``), PreconditionFailed when a stage is missing or not complete, its topic is deleted, or the stages lack

@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 def find_destination(draft: Draft, to_store: MessageToStore, now_ms: int) -> tuple[MessageQueue, Message]:
     """Returns the queue that a message is stored in now, and the message in the form in which it waits there.
 
-    A message of a retry with a delay is delayed, even if it was transactional at first (rules 3.15).
+    A retry with a delay is delayed, even if its message was transactional at first (rules 3.15).
     """
     queue, message, reconsume_times = to_store
     if message.transactional and not (reconsume_times and "DELAY" in message.system_properties):

@@ -55,7 +55,7 @@ from rmqpull_broker.core.state.waiting_messages import (
 )
 
 LOST_RANGES_MAX = 100_000
-"""Reports of lost rows that are kept. Above it, the oldest are forgotten."""
+"""The most reports of lost rows that are kept. Above this limit, the oldest are forgotten."""
 
 
 class BrokerState(TopicsAndGroups):
@@ -71,7 +71,7 @@ class BrokerState(TopicsAndGroups):
         self.store = store
         self.broker_names = tuple(sorted(broker_names))
         self.properties = properties or BrokerProperties()
-        # The addresses of the logical brokers that have their own. They are not among the facts.
+        # The addresses of the logical brokers that have their own. They come from the settings, not from facts.
         self.store_hosts: dict[str, str] = {}
         self.system_topics = make_system_topics(self.properties, self.broker_names)
         self.topics: dict[str, TopicConfig] = {}
@@ -82,9 +82,9 @@ class BrokerState(TopicsAndGroups):
         self.consumer_offsets = QueueTable[int]()
         # (group, queue) -> the offset that the group's next pull is reset to
         self.resets = QueueTable[int]()
-        # (topic, group) -> pull or pop. As with Apache's broker, they outlive topics and groups.
+        # (topic, group) -> pull or pop. As in Apache's broker, they outlive topics and groups.
         self.request_modes: dict[tuple[str, str], RequestModeSet] = {}
-        # How often due times may have changed of what waits.
+        # How many times the due times of waiting messages may have changed.
         self.clock_reads = 0
         self.delayed = DelayedMessages()
         self.halves = HalfMessages()
@@ -102,7 +102,7 @@ class BrokerState(TopicsAndGroups):
         self._lost: dict[tuple[str, int, LostRange], None] = {}
 
     def apply(self, facts: Iterable[Fact], written: LogRange = NOT_LOGGED) -> None:
-        """Takes in facts that the commit log keeps at ``written``."""
+        """Applies facts that the commit log keeps at ``written``."""
         for fact in facts:
             self.store.apply(fact, written)
             self._apply(fact)
@@ -162,7 +162,7 @@ class BrokerState(TopicsAndGroups):
                 self.stages.apply(fact)
 
     def _drop_gone(self, fact: Popped | PopEnded | PoppedInOrder) -> None:
-        """Ends the flights of messages that retention has deleted in the same write, before they were delivered."""
+        """Ends deliveries of messages that retention deleted earlier in the same write."""
         min_offset = self.bounds(fact.queue).min_offset
         if not isinstance(fact, PopEnded) and fact.offsets and fact.offsets[0] < min_offset:
             self.popped.trim([(fact.queue, min_offset)])
@@ -189,7 +189,7 @@ class BrokerState(TopicsAndGroups):
             self._pending[stored.queue.topic].add(PendingMessage(stored_at, due_ms, row.message.msg_id, length_ms))
 
     def _read_lengths(self, queue: MessageQueue, offsets: Sequence[int]) -> dict[int, int]:
-        """Reads how long messages wait that an older release has put into a snapshot."""
+        """Reads from the messages how long they wait. Snapshots of older releases do not say it."""
         left, lengths = [StoredAt(queue, offset) for offset in offsets], dict[int, int]()
         while left:
             rows = read_waiting(self.store, left)
@@ -198,7 +198,7 @@ class BrokerState(TopicsAndGroups):
         return lengths
 
     def _delete_topic(self, name: str) -> None:
-        """Keeps pending resets, as Apache's broker does (rules 6.1, 3.5.4)."""
+        """Keeps pending resets, as Apache's broker does, for a new topic of the same name (rules 6.1, 3.5.4)."""
         del self.topics[name]
         self.consumer_offsets.drop_topic(name)
         self.popped.drop_topic(name)
@@ -221,7 +221,7 @@ class BrokerState(TopicsAndGroups):
 
     @property
     def newest_begin_ms(self) -> int:
-        """At least when the last delay or invisible time began. Later than now if the clock was set back."""
+        """When the last delay or invisible time began, or later. Later than now if the clock was set back."""
         return max(self.delayed.newest_begin_ms, self.popped.newest_begin_ms)
 
     # --- topics and queues ---------------------------------------------------------------------------------------
@@ -231,9 +231,9 @@ class BrokerState(TopicsAndGroups):
         return self.topics.get(name) or self.system_topics.get(name)
 
     def end_inheriting(self, name: str) -> None:
-        """Lets no topic be created from a system topic any more, until a restart (rules 3.9.3).
+        """Takes INHERIT from a template topic until a restart, so that no topic is created from it (rules 3.9.3).
 
-        This is no fact: Apache's broker does it for a send that it refuses, and a refused command has no facts.
+        This is not a fact: Apache's broker does it for a send that it refuses, and a refused command has no facts.
         """
         topic = self.system_topics.get(name)
         if topic is not None:
@@ -301,7 +301,7 @@ class BrokerState(TopicsAndGroups):
         """Returns a group's offset, or 0 where the group has none and the queue still has its first message.
 
         A pending reset takes precedence (rules 3.5.2), then an ``unstored`` offset that is newer than the group's.
-        ``first_in_memory`` says that the queue's first message is within the last 40 % of the memory. Raises
+        ``first_in_memory`` says whether the queue's first message would be in the memory of Apache's broker. Raises
         OffsetNotFound for a queue without messages, for one whose first message is deleted or not in memory, and for
         every queue without an offset unless ``set_zero_if_not_found``.
         """

@@ -20,11 +20,11 @@ from rmqpull_broker.core.state.lengths import NO_LENGTH, UNKNOWN_LENGTH
 from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage, StoredAt
 
 ReadLengths = Callable[[MessageQueue, Sequence[int]], dict[int, int]]
-"""Reads how long messages of a queue wait, by their offsets."""
+"""Reads how long messages of a queue wait, given their offsets."""
 _BLOCK_MAX = 1_024
-"""Messages of one block. An insertion moves half as many."""
+"""The most messages of a block. An insertion moves half of them on average."""
 _OBJECTS_MAX = 1_000
-"""Messages of which objects exist at the same time."""
+"""Messages for which objects are made at a time."""
 
 
 def hash_id(msg_id: str) -> int:
@@ -100,7 +100,7 @@ class Timetable:
         return self._is_at(*self._find(due_ms, offset), due_ms, offset)
 
     def add(self, due_ms: int, offset: int, id_hash: int, length_ms: int = NO_LENGTH) -> None:
-        """Adds a message. Ignores one that waits already."""
+        """Adds a message. Ignores one that is already waiting."""
         number, index = self._find(due_ms, offset)
         if self._is_at(number, index, due_ms, offset):
             return
@@ -133,7 +133,7 @@ class Timetable:
         return True
 
     def find_due_times(self, offsets: Iterable[int]) -> list[tuple[int, int]]:
-        """Returns (due time, offset) of those of these messages that wait. Looks at every message."""
+        """Returns (due time, offset) of those of these messages that wait. Visits every message of the queue."""
         wanted, found = set(offsets), list[tuple[int, int]]()
         for block in self._blocks:
             if wanted.isdisjoint(block.offsets):
@@ -185,7 +185,7 @@ class DelayedMessages:
     def __init__(self) -> None:
         self._queues: dict[MessageQueue, Timetable] = {}
         self.newest_begin_ms = 0
-        """At least when the last delay of those that have a length began."""
+        """When the last delay that has a length began, or later."""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -208,7 +208,7 @@ class DelayedMessages:
         self.newest_begin_ms = max(self.newest_begin_ms, message.begin_ms)
 
     def read_clock(self, time_ms: int, read_lengths: ReadLengths) -> None:
-        """Counts from ``time_ms`` what has begun after it and has a length."""
+        """Counts from ``time_ms`` all delays that have begun after it and have a length."""
         for queue, timetable in list(self._queues.items()):
             entries = list(zip(*timetable.to_columns(), strict=True))
             unknown = [offset for due, offset, _, length in entries if length == UNKNOWN_LENGTH and due > time_ms]
@@ -221,9 +221,9 @@ class DelayedMessages:
         self.newest_begin_ms = min(self.newest_begin_ms, time_ms)
 
     def remove(self, queue: MessageQueue, queue_offsets: Sequence[int], due_ms: Sequence[int] = ()) -> None:
-        """Removes messages that no longer wait, by their due times when these are given. Ignores unknown ones.
+        """Removes messages that no longer wait, by their due times if these are given. Ignores unknown ones.
 
-        A message is found by its offset if its due time has changed since.
+        If the due time of a message has changed since, it is found by its offset.
         """
         timetable = self._queues.get(queue)
         if timetable is None:

@@ -54,7 +54,7 @@ class Draft(TopicsAndGroups):
         self._groups: dict[str, GroupConfig | None] = {}
         self._resets = QueueTable[int | None]()
         self._consumer_offsets = QueueTable[int]()
-        # (group, queue, offset, time of the pop): no longer in flight.
+        # (group, queue, offset, pop time) of messages that are no longer in flight.
         self._pops_ended: set[tuple[str, MessageQueue, int, int]] = set()
         self._in_order = QueueTable[PoppedInOrder]()
         self._clock_read: ClockRead | None = None
@@ -78,7 +78,7 @@ class Draft(TopicsAndGroups):
     def add(self, fact: Fact, *, within_limits: bool = True) -> None:
         """Adds a fact to the current command. Raises TooManyRequests if there is no room for what it creates.
 
-        Without ``within_limits`` there always is: for what must be stored, and whose number something else limits.
+        ``within_limits=False`` skips that check, for what must be stored and is limited elsewhere.
         """
         if within_limits:
             self.room.take(fact)
@@ -212,7 +212,7 @@ class Draft(TopicsAndGroups):
 
     @property
     def reads_clock(self) -> bool:
-        """Whether an earlier command of this draft has found the clock set back."""
+        """Whether an earlier command of this draft has found that the clock was set back."""
         return self._clock_read is not None
 
     def has_ended(self, stored_at: StoredAt) -> bool:
@@ -268,8 +268,8 @@ class Draft(TopicsAndGroups):
     def find_store_ms(self, queue: MessageQueue, now_ms: int) -> int:
         """Returns the store time of messages that are stored in ``queue`` now.
 
-        It is not before that of the queue's last message, even if the clock was set back: a search by store time is
-        binary, and needs store times that do not fall within a queue (rules 3.11).
+        It is not before that of the queue's last message, even if the clock was set back: the binary search by store
+        time needs store times that never decrease within a queue (rules 3.11).
         """
         last_ms = self._store_times.get(queue, 0)
         if queue.topic not in self._emptied_topics:

@@ -1,4 +1,4 @@
-"""Facts: what has happened. The commit log is a sequence of facts, and nothing else is kept.
+"""Facts: the changes of the broker's state. The commit log is a sequence of facts, and nothing else is kept.
 
 A command yields one batch of facts, and the log keeps the whole batch or nothing. The same facts in the same order
 always give the same state, so a restart replays the log and needs no other code.
@@ -116,11 +116,11 @@ class WaitingEnded:
 
 @dataclass(frozen=True)
 class StillWaiting:
-    """Offset, due time, id and length of half messages that wait. Facts of older releases have an unknown length.
+    """Offset, due time, id and length of waiting half messages. Facts of older releases have an unknown length.
 
     Snapshots have it in place of the messages. Retention adds it for messages that it stores again, so that their due
     times do not change, and so do checks when a store time is not the time of the check. Snapshots of older releases
-    have it for delayed messages, too.
+    also have it for delayed messages.
     """
 
     queue: MessageQueue
@@ -143,7 +143,7 @@ class StillDelayed:
 
 @dataclass(frozen=True)
 class StillReset:
-    """Resets that no pull has got yet, in a snapshot. They outlive the offsets of a deleted topic."""
+    """Pending resets, in a snapshot. They outlive the offsets of a deleted topic."""
 
     group: str
     offsets: tuple[tuple[MessageQueue, int], ...]
@@ -151,11 +151,11 @@ class StillReset:
 
 @dataclass(frozen=True)
 class Popped:
-    """Messages of a queue were delivered to a group, and come again unless it acknowledges them in time (rules 3.17).
+    """Messages of a queue were delivered to a group, which must acknowledge them or get them again (rules 3.17).
 
-    ``offsets`` ascend; neighbours are a ``range``. A change of the invisible time is the end of one delivery and the
-    begin of another. Snapshots have what is still in flight. ``begin_ms`` is when the invisible time began if that is
-    not ``pop_time_ms``, because the clock was set back since.
+    ``offsets`` ascend; consecutive ones are a ``range``. A change of the invisible time ends one delivery and begins
+    another. Snapshots have what is still in flight. ``begin_ms`` is when the invisible time began if that is not
+    ``pop_time_ms``, because the clock was set back since.
     """
 
     group: str
@@ -182,7 +182,7 @@ class PopEnded:
 @dataclass(frozen=True)
 class PoppedInOrder:
     """The newest batch that a group got from a queue in order: as it was delivered, or after an acknowledgement or a
-    change of the invisible time. It takes the place of the batch before. A batch without messages is none.
+    change of the invisible time. It replaces the batch before. An empty batch clears the ordered state.
 
     ``consumed_times`` counts the earlier deliveries of each message. ``acknowledged`` has the offsets of acknowledged
     messages, ``visible_ms`` the times of messages whose invisible time was changed, and ``changed_ms`` when that was.
@@ -204,7 +204,7 @@ class PoppedInOrder:
 
 @dataclass(frozen=True)
 class RequestModeSet:
-    """How members of a group read a topic that leave the shares to the broker: ``PULL`` or ``POP``.
+    """How members of a group that let the broker assign queues read a topic: ``PULL`` or ``POP``.
 
     A member that pops also gets the queues of ``pop_share_queue_num`` members after it; 0 or less: all queues.
     """
@@ -224,17 +224,17 @@ class QueuesTrimmed:
 
 @dataclass(frozen=True)
 class ClockRead:
-    """The clock says ``time_ms``, and there are later times in the data: somebody has set the clock.
+    """The clock says ``time_ms``, but the data has later times: the clock was set back.
 
-    No message before this fact was written later than ``time_ms``. What has begun later, and has a length, is counted
-    from ``time_ms``: delays, invisible times, and the times until half messages are checked.
+    All messages before this fact count as written no later than ``time_ms``. Waits that seem to have begun later, and
+    have a length, are counted from ``time_ms``: delays, invisible times, and the times until half messages are checked.
     """
 
     time_ms: int
 
 
 class LostRange(NamedTuple):
-    """Offsets ``[from_offset, until_offset)`` that a reader wanted and did not find."""
+    """Offsets ``[from_offset, until_offset)`` that a reader expected but did not find."""
 
     queue: MessageQueue
     from_offset: int
@@ -251,7 +251,7 @@ class RowsLost:
 
 
 class TransactionId(NamedTuple):
-    """A transaction: a micro-batch of a query, or, without a number, a single batch write."""
+    """A transaction: a micro-batch of a query, or, without a number, one batch write."""
 
     writer: str
     number: int | None
@@ -282,7 +282,7 @@ class CallStaged:
 
 
 class CommitRecord(NamedTuple):
-    """A writer's description of its transaction; ``commits`` compares two of them. An empty plan is an unknown one."""
+    """A writer's description of its transaction; ``commits`` compares two of them. An empty plan means unknown."""
 
     plan: bytes
     destination: str

@@ -17,7 +17,7 @@ from rmqpull_proto.remoting import properties as names
 def find_next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> int:
     """Returns the earliest time of a half message's next check (rules 3.15).
 
-    The first check comes when the immunity is over, further checks after ``transactionCheckInterval``.
+    The first check comes when the immunity has passed, each further one after ``transactionCheckInterval``.
     """
     message = stored.message
     if names.TRANSACTION_CHECK_TIMES in message.system_properties:
@@ -28,7 +28,7 @@ def find_next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> i
 def keep_due_times(
     queue: MessageQueue, rows: Sequence[StoredMessage], due_times: Iterable[int], lengths: Iterable[int]
 ) -> StillWaiting:
-    """Returns the fact that half messages, which are stored now, are due at other times than their rows say."""
+    """Returns the fact that half messages stored now have other due times than their rows imply."""
     pairs = zip(rows, due_times, lengths, strict=True)
     return StillWaiting(queue, tuple((row.queue_offset, due, row.message.msg_id, length) for row, due, length in pairs))
 
@@ -43,7 +43,7 @@ class HalfMessages:
         self._by_due: dict[int, dict[StoredAt, None]] = {}
         self._due_times: list[int] = []
         self.newest_begin_ms = 0
-        """At least when the last message began to wait, of those that ever waited."""
+        """When the last of all messages began to wait, or later."""
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -55,7 +55,7 @@ class HalfMessages:
         return iter(self._messages.values())
 
     def add(self, message: PendingMessage) -> None:
-        """Adds a stored message, or sets a new due time of one that waits already."""
+        """Adds a stored message, or changes the due time of one that is already waiting."""
         self._remove(message.stored_at)
         self._messages[message.stored_at] = message
         self.newest_begin_ms = max(self.newest_begin_ms, message.begin_ms)
@@ -85,7 +85,7 @@ class HalfMessages:
             self._due_times.pop(bisect.bisect_left(self._due_times, message.due_ms))
 
     def read_clock(self, time_ms: int, read_lengths: Callable[[MessageQueue, Sequence[int]], dict[int, int]]) -> None:
-        """Counts from ``time_ms`` what has begun after it. Reads the lengths that older releases have not kept."""
+        """Counts from ``time_ms`` all waits that began after it. Reads lengths that older releases did not keep."""
         for message in [message for message in self if message.due_ms > time_ms]:
             (queue, offset), length_ms = message.stored_at, message.length_ms
             if length_ms == UNKNOWN_LENGTH:

@@ -13,14 +13,14 @@ from rmqpull_broker.core.state.facts import Fact, PopEnded, Popped, PoppedInOrde
 from rmqpull_broker.core.state.queue_table import GroupQueue, QueueTable
 
 IN_FLIGHT_MAX = 5_000_000
-"""Messages in flight at a time, of all groups. Above it, nothing more is delivered to consumers that acknowledge."""
+"""The most messages in flight, of all groups. Above this limit, nothing more is delivered to pops."""
 
 
 V = TypeVar("V")
 
 
 class InFlight(NamedTuple):
-    """One message in flight, and when it was delivered and comes again, in milliseconds since the epoch."""
+    """A message in flight, when it was delivered and when it becomes visible again, in milliseconds since the epoch."""
 
     group: str
     queue: MessageQueue
@@ -30,7 +30,7 @@ class InFlight(NamedTuple):
 
 
 def make_offsets(offsets: Sequence[int]) -> Sequence[int]:
-    """Returns ascending offsets as a range if they are neighbours, else as a tuple. An offset may be there twice."""
+    """Returns ascending offsets as a range if they are consecutive, otherwise as a tuple. Offsets may repeat."""
     if offsets and offsets[-1] - offsets[0] + 1 == len(offsets) == len(set(offsets)):
         return range(offsets[0], offsets[-1] + 1)
     return tuple(offsets)
@@ -44,21 +44,21 @@ class Delivery:
     def __init__(self, fact: Popped) -> None:
         self.group, self.queue, self.offsets = fact.group, fact.queue, fact.offsets
         self.pop_time_ms, self.invisible_ms = fact.pop_time_ms, fact.invisible_ms
-        # Receipts have the time of the pop, whoever sets the clock.
+        # ``pop_time_ms`` stays as it is in receipts; only ``begin_ms`` changes when the clock is set.
         self.begin_ms = fact.pop_time_ms if fact.begin_ms is None else fact.begin_ms
         self.ended = 0
 
     @property
     def due_ms(self) -> int:
-        """When those that are still in flight come again."""
+        """When those that are still in flight become visible again."""
         return self.begin_ms + self.invisible_ms
 
     def holds(self, offset: int) -> bool:
-        """Whether the message at an offset is in flight by this delivery."""
+        """Whether the message at an offset is still in flight in this delivery."""
         return offset in self.offsets and not self.ended >> self.offsets.index(offset) & 1
 
     def end(self, offset: int) -> bool:
-        """Ends the flight of a message. Returns False if it was not in flight."""
+        """Marks a message as no longer in flight. Returns False if it was not in flight."""
         if not self.holds(offset):
             return False
         self.ended |= 1 << self.offsets.index(offset)
@@ -75,7 +75,7 @@ class Delivery:
 
 
 def find_visible_ms(batch: PoppedInOrder, offset: int) -> int:
-    """Returns when a message of a batch in order becomes visible again."""
+    """Returns when a message of an ordered batch becomes visible again."""
     return dict(batch.visible_ms).get(offset, _find_begin_ms(batch) + batch.invisible_ms)
 
 
@@ -84,7 +84,7 @@ def _find_begin_ms(batch: PoppedInOrder) -> int:
 
 
 def count_from(batch: PoppedInOrder, time_ms: int) -> PoppedInOrder:
-    """Returns a batch of which every invisible time that has begun after ``time_ms`` is counted from then."""
+    """Returns the batch with every invisible time that has begun after ``time_ms`` counted from then."""
     began = {offset: _find_begin_ms(batch) for offset, _ in batch.visible_ms} | dict(batch.changed_ms)
     if max(_find_begin_ms(batch), *began.values(), 0) <= time_ms:
         return batch
@@ -95,12 +95,12 @@ def count_from(batch: PoppedInOrder, time_ms: int) -> PoppedInOrder:
 
 
 def find_newest_begin_ms(batch: PoppedInOrder) -> int:
-    """Returns when the last of the invisible times of a batch began."""
+    """Returns when the last invisible time in a batch began."""
     return max([_find_begin_ms(batch), *(began_ms for _, began_ms in batch.changed_ms)])
 
 
 def _list_keys(table: QueueTable[V], topics: Iterable[str], queues: Container[MessageQueue]) -> list[GroupQueue]:
-    """Returns the keys of some queues, which are of these topics."""
+    """Returns the keys of some queues, all of which belong to these topics."""
     return [key for topic in topics for key in table.list_keys_of_topic(topic) if key[1] in queues]
 
 
@@ -115,8 +115,8 @@ class PoppedMessages:
     """
 
     def __init__(self) -> None:
-        # By the time of the pop, and then by first offset: the same queue may be asked twice within a millisecond, and
-        # thousands of times while a manual clock stands still.
+        # By pop time, and then by first offset: the same queue may be popped twice within a millisecond, and thousands
+        # of times while a manual clock stands still.
         self._deliveries = QueueTable[dict[int, list[Delivery]]]()
         self._counts: dict[GroupQueue, int] = {}
         self._due: list[tuple[int, int, Delivery]] = []
@@ -124,16 +124,16 @@ class PoppedMessages:
         self._total = 0
         self._in_order = QueueTable[PoppedInOrder]()
         self.newest_begin_ms = 0
-        """At least when the last invisible time began."""
+        """When the last invisible time began, or later."""
 
     def __len__(self) -> int:
-        """How many messages are in flight, without those of ordered batches."""
+        """How many messages are in flight, not counting those of ordered batches."""
         return self._total
 
     # --- facts -----------------------------------------------------------------------------------------------------
 
     def apply(self, fact: Popped | PopEnded | PoppedInOrder) -> None:
-        """Takes in a fact."""
+        """Applies a fact."""
         match fact:
             case Popped():
                 self._add(Delivery(fact))
@@ -185,7 +185,7 @@ class PoppedMessages:
             del self._deliveries[key][delivery.pop_time_ms]
         if not self._deliveries[key]:
             del self._deliveries[key]
-        # Ended deliveries leave the heap when they reach its top, or when they are most of it.
+        # Ended deliveries leave the heap when they reach its top, or when they make up most of it.
         if len(self._due) > 64 and len(self._due) > 2 * self._total:
             self._due = [entry for entry in self._due if entry[2].left]
             heapq.heapify(self._due)
@@ -197,7 +197,7 @@ class PoppedMessages:
             del self._counts[key]
 
     def trim(self, min_offsets: Iterable[tuple[MessageQueue, int]]) -> None:
-        """Ends the flights of messages that retention has deleted. Otherwise those that never come again would stay."""
+        """Ends deliveries of messages that retention has deleted, which could never be redelivered."""
         kept_from = dict(min_offsets)
         topics = {queue.topic for queue in kept_from}
         for key in _list_keys(self._deliveries, topics, kept_from):
@@ -234,7 +234,7 @@ class PoppedMessages:
     # --- what is in flight -----------------------------------------------------------------------------------------
 
     def find(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> Delivery | None:
-        """Returns the delivery by which a message is in flight, or None."""
+        """Returns the delivery in which a message is in flight, or None."""
         found = self._deliveries.get((group, queue), {}).get(pop_time_ms, ())
         nearest = bisect_right(found, offset, key=_first_offset)
         return next((found[place] for place in reversed(range(nearest)) if found[place].holds(offset)), None)
@@ -244,13 +244,13 @@ class PoppedMessages:
         return self._in_order.get((group, queue))
 
     def next_due_ms(self) -> int | None:
-        """Returns when the first message comes again; None while none is in flight."""
+        """Returns when the first message becomes visible again; None while none is in flight."""
         while self._due and not self._due[0][2].left:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def list_due(self, now_ms: int, limit: int) -> list[Delivery]:
-        """Returns deliveries of which messages come again now, the oldest first, of about ``limit`` messages."""
+        """Returns the deliveries whose messages are visible again, oldest first, up to about ``limit`` messages."""
         found, count = list[Delivery](), 0
         entries = list[tuple[int, int, Delivery]]()
         while count < limit and (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
@@ -268,11 +268,11 @@ class PoppedMessages:
         return self._counts.get((group, queue), 0) + in_order
 
     def list_queues(self) -> list[GroupQueue]:
-        """Returns the groups and queues of which messages are in flight, in order."""
+        """Returns the groups and queues that have messages in flight, in order."""
         return sorted({*self._counts, *(key for key in self._in_order if self.count(*key))})
 
     def list_in_flight(self, group: str, queue: MessageQueue) -> Iterator[InFlight]:
-        """Yields the messages of a queue that are in flight for a group: by the time of the pop, then by offset."""
+        """Yields the messages of a queue that are in flight for a group, by pop time and then by offset."""
         for at_time in self._deliveries.get((group, queue), {}).values():
             for delivery in at_time:
                 for offset in delivery.list_left():

@@ -1,7 +1,7 @@
-"""How long delayed and half messages wait, by what is stored of them.
+"""How long delayed and half messages wait, derived from the stored messages.
 
-A due time is that of a clock, which somebody may set. The length says how late a message may be at most when it was
-counted by a clock that was wrong. A time that a producer names has no length: it means that time.
+A due time depends on a clock, which may be set. The length limits how late a message can be if the clock was wrong when
+it was stored. A delivery time that a producer names has no length: it means exactly that time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rmqpull_proto.remoting import properties as names
 
 NO_LENGTH, UNKNOWN_LENGTH = -1, -2
-"""In place of a length: of a time that a producer names; of a message whose length an older release did not keep."""
+"""In place of a length: for a time that a producer named; for a message whose length an older release did not keep."""
 TIMER_UNITS_MS = {names.TIMER_DELAY_SEC: 1_000, names.TIMER_DELAY_MS: 1}
-"""The properties that delay a message by a length, in RocketMQ's order, and their units."""
+"""The properties that delay a message by a length, in RocketMQ's order, with their units."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -37,7 +37,7 @@ def find_length_ms(properties: BrokerProperties, queue: MessageQueue, message: M
 
 @functools.lru_cache(maxsize=8)
 def _parse_levels(levels: str) -> list[int]:
-    """Cached, because a replay asks for each message."""
+    """Cached, because a replay calls it for each message."""
     return parse_level_delays(levels)
 
 
@@ -50,5 +50,5 @@ def find_check_length_ms(properties: BrokerProperties, message: Message) -> int:
 
 
 def parse_immunity_seconds(text: str) -> int:
-    """Reads CHECK_IMMUNITY_TIME_IN_SECONDS; returns 0 for a text that is not a number."""
+    """Parses CHECK_IMMUNITY_TIME_IN_SECONDS; returns 0 for a text that is not a number."""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0

@@ -1,6 +1,6 @@
-"""Names: which ones topics and consumer groups may have, and the system topics that every broker has.
+"""Names: those that topics and consumer groups may have, and the system topics of every broker.
 
-Rules 3.9.2, 5.5 and, over them, 6.1.
+Rules 3.9.2 and 5.5; rules 6.1 (observed) override both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 _SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT = "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"
 
 DELAY_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
-"""Topics in which delayed messages wait. Nobody reads a message before it is due."""
+"""Topics in which delayed messages wait. No message is read before it is due."""
 WAITING_TOPICS = DELAY_TOPICS | {HALF_TOPIC}
 """Topics in which delayed and half messages wait. They are never deleted."""
 SEND_FORBIDDEN = frozenset(
@@ -42,7 +42,7 @@ SEND_FORBIDDEN = frozenset(
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 STAGE_PREFIX = "%STAGE%"
-"""The prefix of the hidden topics of stages. No client may use such a name."""
+"""The prefix of the hidden topics of stages. Clients may not use such names."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _LEGAL_TEXT = "^[%|a-zA-Z0-9_-]+$"
@@ -63,27 +63,27 @@ GROUPS_FROM_START = (
 
 
 def name_pop_retry_topic(group: str, topic: str) -> str:
-    """Returns the topic of the messages of ``topic`` that a group got and did not acknowledge in time (rules 3.17).
+    """Returns the retry topic for messages of ``topic`` that a group did not acknowledge in time (rules 3.17).
 
-    A message of that topic returns to it.
+    A message of a retry topic goes back to the same topic.
     """
     return topic if topic.startswith(RETRY_PREFIX) else f"{RETRY_PREFIX}{group}_{topic}"
 
 
 def is_among(topic: str, group: str, topics: Collection[str]) -> bool:
-    """Returns whether a topic is one of these, or has a group's retries of one. All are, if there are none."""
+    """Returns whether a topic is one of ``topics``, or a group's retry topic of one. An empty collection means all."""
     return not topics or topic in topics or topic.removeprefix(name_pop_retry_topic(group, "")) in topics
 
 
 def check_topic_name(topic: str) -> None:
-    """Raises IllegalTopic, in RocketMQ's words, unless clients may use a topic of this name."""
+    """Raises IllegalTopic, with RocketMQ's text, unless clients may use a topic of this name."""
     check_topic_spelling(topic)
     if is_system_topic(topic):
         raise IllegalTopic("cannot access system topic")
 
 
 def check_topic_of_client(topic: str) -> None:
-    """Raises IllegalTopic, in the words of Apache's proxy, unless its clients may use a topic of this name."""
+    """Raises IllegalTopic, with the texts of Apache's proxy, unless its clients may use a topic of this name."""
     if not topic.strip():
         raise IllegalTopic("The specified topic is blank")
     if not _LEGAL.fullmatch(topic):
@@ -132,14 +132,14 @@ def check_group_spelling(group: str) -> None:
 
 
 def check_group_name(group: str) -> None:
-    """Raises IllegalConsumerGroup, in RocketMQ's words, unless clients may use a group of this name."""
+    """Raises IllegalConsumerGroup, with RocketMQ's text, unless clients may use a group of this name."""
     check_group_spelling(group)
     if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
 
 
 def check_group_of_client(group: str) -> None:
-    """Raises IllegalConsumerGroup, in the words of Apache's proxy, unless its clients may use a group of this name."""
+    """Raises IllegalConsumerGroup, with the texts of Apache's proxy, unless its clients may use this group name."""
     if not group.strip():
         raise IllegalConsumerGroup("the specified group is blank")
     if not _LEGAL.fullmatch(group):
@@ -165,7 +165,7 @@ def is_system_group(group: str) -> bool:
 def add_namespace(namespace: str, name: str) -> str:
     """Returns the name that brokers use: ``shop%orders``, or ``%RETRY%shop%billing`` for a retry topic.
 
-    A name that has the namespace already does not change, nor does a system topic or system group.
+    A name that already has the namespace does not change, nor does a system topic or system group.
     """
     prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
     rest = name.removeprefix(prefix)

@@ -1,6 +1,6 @@
-"""Physical offsets: the number by which clients of the remoting protocol name a message of one broker (rules 4.7, 4.9).
+"""Physical offsets: the numbers by which clients of remoting identify the messages of one broker (rules 4.7, 4.9).
 
-With Apache's broker it is a place in the commit log. Here it is made of the topic, the queue and the queue offset, so
+In Apache's broker, it is a position in the commit log. Here it is made of the topic, the queue and the queue offset, so
 that it is known before the message is stored, and needs no index::
 
     63   62        41 40       31 30                  0
@@ -62,7 +62,7 @@ class PhysicalOffsets:
         return MessageQueue(name, broker_name, queue_id), physical_offset & _OFFSET_MASK
 
     def _number_all(self) -> None:
-        """Numbers all topics in the order of their creation, which is that after a restart, too."""
+        """Numbers all topics in the order of their creation, which a restart preserves."""
         for topic in self._list_topics():
             self._number(topic.name, topic.creation_id)
 

@@ -31,19 +31,19 @@ class RetentionLimits(NamedTuple):
     log_bytes_max: int | None = None
 
     def is_expired(self, newest_written_ms: int, now_ms: int) -> bool:
-        """Whether messages that were written until then may be deleted."""
+        """Whether messages may be deleted, the newest of which was written at ``newest_written_ms``."""
         return newest_written_ms + self.reserved_ms < now_ms
 
 
 class Cut(NamedTuple):
-    """What retention may delete: the log before ``position``, and the messages before the new min offsets."""
+    """What retention may delete: the log before ``position``, and messages before the new min offsets."""
 
     position: int
     min_offsets: Sequence[tuple[MessageQueue, int]]
 
 
 class Span(NamedTuple):
-    """Messages up to ``until_offset``, and their bytes as limits count them; None when they are not known."""
+    """Messages up to ``until_offset``, and their bytes as limits count them; None if unknown."""
 
     until_offset: int
     byte_count: int | None
@@ -53,7 +53,7 @@ class MessageStore(Protocol):
     """The consume queues: messages by queue and offset, derived from facts."""
 
     def list_queues(self) -> Iterable[MessageQueue]:
-        """Returns the queues that have got messages. Most queues of many topics never get one."""
+        """Returns the queues that have ever had messages. Most queues of many topics never get one."""
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Returns the readable range; ``(0, 0)`` for a queue without messages (rules 3.2.1)."""
@@ -68,7 +68,7 @@ class MessageStore(Protocol):
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
 
     def seal_tails(self) -> None:
-        """Makes columns of messages that are not in columns yet, of some queues."""
+        """Turns messages that are not in columns yet into columns, in some queues at a time."""
 
     def find_last_store_ms(self, queue: MessageQueue) -> int:
         """Returns the store time of the last message; 0 for a queue without messages. Reads no message."""
@@ -90,18 +90,18 @@ class MessageStore(Protocol):
 
     @property
     def newest_written_ms(self) -> int:
-        """When the last message was written at the latest. Later than now if the clock was set back since."""
+        """The latest time at which the last message can have been written. Later than now if the clock was set back."""
 
     @property
     def last_read_ms(self) -> int:
-        """What the clock said when it was last found set back; 0 if it never was."""
+        """The time at which the clock was last found to have been set back; 0 if it never was."""
 
     @property
     def has_reads(self) -> bool:
-        """Whether the age of any messages is not that of their store times."""
+        """Whether the age of any message does not follow from its store time."""
 
     def trust_store_times(self, now_ms: int) -> None:
-        """Takes the store times up to ``now_ms`` for the times of writing again: the clock was set ahead."""
+        """Treats store times up to ``now_ms`` as the times of writing again, because the clock was set ahead."""
 
 
 class Snapshotted(Protocol):
@@ -110,7 +110,7 @@ class Snapshotted(Protocol):
     newest_store_ms: int
 
     def apply(self, facts: Iterable[Fact], written: LogRange = NOT_LOGGED) -> None:
-        """Applies facts that the commit log keeps at ``written``, to the message store, too."""
+        """Applies facts that the commit log keeps at ``written``, also to the message store."""
 
     def to_facts(self) -> list[Fact]:
         """Returns facts from which an empty state becomes equal to this one, without the messages in the store."""
@@ -127,16 +127,16 @@ class Job(Protocol):
 
 
 class Storage(Protocol):
-    """The commit log and what is derived from it. Methods belong to the event loop unless they say otherwise."""
+    """The commit log and what is derived from it. Only the event loop calls the methods, unless they say otherwise."""
 
     def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
         """Keeps all batches in order. They survive a kill when it returns. Raises OSError, and then keeps none.
 
-        One thread calls it at a time, and not the event loop.
+        Called by one thread at a time, which is not the event loop's.
         """
 
     def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
-        """Does what :meth:`append` does if that waits for nothing; otherwise nothing, and returns None.
+        """Appends like :meth:`append` if that need not wait; otherwise does nothing and returns None.
 
         The event loop calls it while no append is in flight. Raises OSError.
         """
@@ -145,7 +145,7 @@ class Storage(Protocol):
         """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
 
     def last_job(self, state: Snapshotted) -> Job | None:
-        """Returns the last snapshot before a stop: with it the next start has nothing to replay."""
+        """Returns the job of the last snapshot before a stop, after which the next start has nothing to replay."""
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
         """Decides what may be deleted; None when nothing may.
@@ -179,7 +179,7 @@ class Storage(Protocol):
 
     @property
     def byte_count(self) -> int:
-        """The size of the commit log in bytes. Any thread may ask."""
+        """The size of the commit log in bytes. Any thread may call it."""
 
     @property
     def retained_bytes(self) -> int:

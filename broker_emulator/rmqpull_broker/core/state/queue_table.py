@@ -1,6 +1,6 @@
-"""What is kept for each queue of each group, such as a consumer offset.
+"""A table of values for each queue of each group, such as consumer offsets.
 
-What a group or a topic has is found, and dropped, without a look at the others: there may be a million entries.
+The entries of a group or a topic are found, and dropped, without visiting the others: there may be a million.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class QueueTable(MutableMapping[GroupQueue, V]):
         return [(group, queue) for group in self._groups_on.get(topic, ()) for queue in self._by_group[group][topic]]
 
     def drop_group(self, group: str) -> None:
-        """Drops what a group has."""
+        """Drops the entries of a group."""
         for topic in self.list_topics_of(group):
             self._drop(group, topic)
 
     def drop_topic(self, topic: str) -> None:
-        """Drops what all groups have on a topic."""
+        """Drops the entries of all groups on a topic."""
         for group in self.list_groups_on(topic):
             self._drop(group, topic)
 
@@ -144,7 +144,7 @@ class QueueTable(MutableMapping[GroupQueue, V]):
     # --- in steps ----------------------------------------------------------------------------------------------------
 
     def walk(self) -> Iterator[list[tuple[GroupQueue, V]]]:
-        """Yields all entries in pieces of one step. Those of one group and topic are as they are in their step."""
+        """Yields all entries in pieces of one step. Those of a group and topic are read when their step comes."""
         return _cut(self._list_pairs())
 
     def walk_topic(self, topic: str) -> Iterator[list[tuple[GroupQueue, V]]]:

@@ -1,7 +1,7 @@
 """Retention: which segments of the commit log are deleted, by age (fileReservedTime) or by size (retentionBytes).
 
 As in Apache's broker, whole segments are deleted, but never the one that is being written, however old it is (rules
-3.16). So a topic without new messages keeps its last ones. A consumer that is behind what is left gets OFFSET_TOO_SMALL
+3.16). So a topic without new messages keeps its last ones. A consumer whose offset was deleted gets OFFSET_TOO_SMALL
 with the min offset (rules 3.2.1).
 
 A delayed or half message is kept however old it is. Apache's timer puts a message again before its file is deleted;
@@ -36,7 +36,7 @@ _HOUR_MS = 3_600_000
 
 
 class ClosedSegment(NamedTuple):
-    """A segment by its log positions, and when the last message up to its end was written at the latest."""
+    """A segment by its log positions, and the latest time at which a message up to its end can have been written."""
 
     base: int
     end: int
@@ -59,8 +59,8 @@ def find_cut(
     """Returns the log position before which everything may be deleted; None when nothing may.
 
     ``closed`` has the closed segments, oldest first. ``log_end`` is the position at which the log ends.
-    ``ends_with_messages`` says whether the segment that is being written has messages. If it has none, as after a
-    failed write, age does not delete the segment before it either.
+    ``ends_with_messages`` says whether the segment being written has messages. If not, as after a failed write, the
+    segment before it is not deleted by age either.
     """
     position = None
     for after, segment in enumerate(closed, 1):
@@ -74,9 +74,9 @@ def find_cut(
 
 
 PUT_AGAIN_MAX = 1_000
-"""Waiting messages that one command stores again."""
+"""The most waiting messages that one command stores again."""
 PUT_AGAIN_BYTES_MAX = 4 << 20
-"""Their bytes, without the last message. Other commands wait during the write."""
+"""The most bytes of them, not counting the last message, because other commands wait during the write."""
 
 
 class Trimmer:
@@ -94,7 +94,7 @@ class Trimmer:
         self._waiting = [entry for entry in cut.min_offsets if entry[0].topic in WAITING_TOPICS]
         self._list_pending(state)
         self.put_again_bytes = 0
-        """About how many bytes were stored again."""
+        """The approximate bytes that were stored again."""
         self.is_done = False
 
     def _list_pending(self, state: BrokerState) -> None:
@@ -131,8 +131,8 @@ class Trimmer:
     def _put_again(self, draft: Draft, count: int, byte_budget: int, now_ms: int) -> list[StoredMessage]:
         """Stores messages of one queue again, as many as the limits allow, and returns them.
 
-        A message keeps its due time, and a half message that of its next check. The due time in its properties is that
-        at which it was sent; the clock may have been set since.
+        A message keeps its due time, and a half message the time of its next check. The due time in its properties is
+        the original one, which may be out of date if the clock was set since.
         """
         queue = self._next[0].stored_at.queue
         pending = [entry for entry in self._next[:count] if draft.is_pending(entry)]
@@ -166,8 +166,8 @@ def _with_due_ms(row: StoredMessage, entry: PendingMessage | DelayedMessage) -> 
 def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
     """Sets the min offsets of queues.
 
-    Leaves out queues of topics that an earlier command deleted and that have started again at offset 0. Leaves out
-    stages, too: they end by themselves, and committed rows must not get lost before they are readable.
+    Skips queues of topics that an earlier command deleted and that have started again at offset 0. Also skips stages:
+    they end by themselves, and committed rows must not get lost before they are readable.
     """
     kept = [
         (queue, min_offset)

@@ -1,7 +1,7 @@
 """Room: how many topics, consumer groups and consumer offsets there may be. Apache's broker has no such limits.
 
-A broker creates most of them by itself, for sends, pulls and heartbeats of anybody. So each draft counts what its
-commands create. What they delete makes room when it is stored.
+A broker creates most of them by itself, for anybody's sends, pulls and heartbeats. So each draft counts what its
+commands create. Deletions make room once they are stored.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rmqpull_broker.core.state.facts import Fact, GroupPut, OffsetsCommitted, Of
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX
 
 TOPICS_MAX = 60_000
-"""Topics, above which none is created but those of retries and dead letters."""
+"""Topics. Above this limit, only topics of retries and dead letters are created."""
 TOPICS_OF_ALL_MAX = 2 * TOPICS_MAX
-"""Topics with those of retries and dead letters."""
+"""Topics, including those of retries and dead letters."""
 GROUPS_MAX = 60_000
 OFFSETS_MAX = 1_000_000
-"""Consumer offsets of all groups, and as many resets that no pull has got yet."""
+"""Consumer offsets of all groups; also the limit of pending resets."""
 OFFSETS_OF_GROUP_MAX = OFFSETS_MAX // 10
-"""Consumer offsets of one group, which are copied in one step."""
+"""Consumer offsets of one group: they are copied in one step, which must not take long."""
 OFFSETS_OF_ANY_QUEUE_MAX = OFFSETS_MAX // 10
-"""Consumer offsets, above which no group gets one on a queue that its topic does not have."""
+"""Consumer offsets. Above this limit, none is created on a queue that its topic does not have."""
 
 
 class _Kept(Sized, Container[Hashable], Protocol):
-    """What the state keeps of one kind."""
+    """The entries of one kind in the state."""
 
 
 class Room:
@@ -37,7 +37,7 @@ class Room:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        # By kind; and what of it the current command has created, which may still be refused.
+        # By kind; and what the current command has created, which may still be refused.
         self._created: dict[str, set[Hashable]] = {}
         self._of_command: list[tuple[str, Hashable]] = []
 
@@ -87,7 +87,7 @@ class Room:
             self._take(of_group, kept, key)
 
     def _has_queue(self, queue: MessageQueue) -> bool:
-        """Whether a queue exists. That of a topic which is not stored yet does: this draft creates it."""
+        """Whether a queue exists. Queues of a topic that is not stored yet count: this draft creates it."""
         topic = self._state.find_topic(queue.topic)
         return topic is None or self._state.is_readable(topic, queue)
 
@@ -115,7 +115,7 @@ class Room:
         self._of_command.clear()
 
     def drop_command(self) -> None:
-        """Forgets what the current command has created: it was refused."""
+        """Forgets what the current command has created, because it was refused."""
         for kind, key in self._of_command:
             self._created[kind].discard(key)
         self._of_command.clear()

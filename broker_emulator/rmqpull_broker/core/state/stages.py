@@ -1,7 +1,7 @@
-"""Stages: messages that write tasks have handed over and that no commit has made readable yet.
+"""Stages: messages that write tasks have sent, but that no commit has made readable yet.
 
 Part of the broker's state. A stage stores its rows in a queue of a hidden topic, ``%STAGE%`` and its id. So the log,
-the queue files and snapshots hold them like all other messages. This module holds their target queues, and which
+the queue files and snapshots hold them like all other messages. This module knows their target queues, and which
 transactions are committed.
 """
 
@@ -25,10 +25,10 @@ from rmqpull_broker.core.state.facts import (
 )
 
 WRITES_REMEMBERED_MAX = 10_000
-"""Committed writes without a query. Above it, the oldest are forgotten."""
+"""Remembered commits of writes without a query. Above this limit, the oldest are forgotten."""
 
 CALL_BYTES = 700
-"""About how much memory a staged call takes, without its packed parts."""
+"""The approximate memory of a staged call, without its packed parts."""
 _CALLS_PER_RUN = 128
 
 
@@ -49,7 +49,7 @@ class StagedCall(NamedTuple):
 
     @property
     def state_bytes(self) -> int:
-        """About how much memory the call takes."""
+        """The approximate memory that the call takes."""
         return CALL_BYTES + len(self.packed_parts)
 
 
@@ -155,7 +155,7 @@ class CommittedTransaction(NamedTuple):
 
     @staticmethod
     def after(known: CommittedTransaction | None, fact: StagesCommitted) -> CommittedTransaction | None:
-        """Returns the newest transaction after a commit. A commit of an older one changes nothing."""
+        """Returns the newest transaction after a commit. The commit of an older one changes nothing."""
         number = fact.transaction.number
         if number is None or (known is not None and number <= known.number):
             return known

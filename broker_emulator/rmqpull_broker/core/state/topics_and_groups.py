@@ -1,4 +1,4 @@
-"""The look-up of topics and groups, which the state and a draft have in common."""
+"""The look-up of topics and groups, which the state and drafts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest request of each RPC, checked on its bytes, because protobuf makes an object of each entry."""
+"""The largest request of each RPC, checked before it is parsed, because protobuf makes an object of each entry."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from rmqpull_broker.server.grpc.wire_fields import Contents
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 
 REQUEST_BYTES_MAX = 262_144
-"""The requests of all RPCs that are not named here. The longest filter, 32,768 characters, has half of it in UTF-8."""
+"""For all RPCs that are not named here. The longest filter, 32,768 characters, takes up to half of this in UTF-8."""
 TELEMETRY_BYTES_MAX = 1 << 20
-"""The settings of a client with its subscriptions, and commands to clients and their answers."""
+"""For a client's settings with its subscriptions, and for answers to commands."""
 ENTRIES_BYTES_MAX = 2 << 20
-"""Acknowledgements, queues to lock, stages, and names to look up: 4,096 acknowledgements have 1 MB."""
+"""For acknowledgements, queues to lock, stages, and names to look up: 4,096 acknowledgements take 1 MB."""
 ENTRIES_MAX = 20_000
 """Fields of such a request above ``REQUEST_BYTES_MAX``."""
 QUEUES_BYTES_MAX = 16 << 20
-"""Lists with an entry for each queue that a query reads."""
+"""For lists with an entry for each queue that a query reads."""
 QUEUES_MAX = 100_000
 """Fields of such a request above ``REQUEST_BYTES_MAX``."""
 
 _CONTENTS: Mapping[str, Contents] = {
-    # Messages: maxMessageSize and the limits of a batch follow. Bodies, and batches of Arrow, are no objects.
+    # Messages. maxMessageSize and the batch limits are checked later; bodies and Arrow batches are not parsed.
     "SendMessage": {1: {4: None}},
     "PublishColumns": {2: None},
     "StageColumns": {5: None},

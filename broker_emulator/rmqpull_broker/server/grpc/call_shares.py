@@ -1,4 +1,4 @@
-"""The shares of the concurrent calls: no address keeps others from calling, see :mod:`rmqpull_broker.core.shares`."""
+"""Shares of the concurrent calls, so that no address can block the others: see :mod:`rmqpull_broker.core.shares`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rmqpull_broker.core.shares import Holder, Shares, find_holder
 
 
 class CallShares:
-    """How many calls each connection and each address has in flight, of all services. ``whole`` is what a lone
-    connection may have."""
+    """The calls in flight of each connection and each address, for all services together. ``whole`` is the limit of a
+    lone connection."""
 
     def __init__(self, whole: int) -> None:
         self._shares = Shares(whole)
@@ -23,7 +23,7 @@ class CallShares:
         return self._shares.used
 
     def begin(self, holder: Holder) -> None:
-        """Counts a call, also one that is refused then."""
+        """Counts a call, even one that is then refused."""
         self._shares.take(holder)
 
     def end(self, holder: Holder) -> None:
@@ -37,7 +37,7 @@ class CallShares:
 
     @contextmanager
     def counted(self, peer: str) -> Iterator[None]:
-        """Counts a call of a peer, as gRPC writes it. Raises TooManyRequests."""
+        """Counts a call of a peer, given as gRPC formats it. Raises TooManyRequests."""
         holder = find_holder(parse_peer(peer))
         self.begin(holder)
         try:
@@ -48,5 +48,5 @@ class CallShares:
 
 
 def parse_peer(peer: str) -> str:
-    """Extracts ``host:port`` from a peer as gRPC writes it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
+    """Extracts ``host:port`` from a peer as gRPC formats it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
     return unquote(peer).partition(":")[2]

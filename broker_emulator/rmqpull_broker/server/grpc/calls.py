@@ -61,7 +61,7 @@ def make_method_handler(
             return response
 
     async def stream(request: Any, context: Context) -> None:
-        # To write responses takes less time than to yield them.
+        # Writing responses takes less time than yielding them.
         with _Call(service, method, request, context, shares) as call:
             try:
                 if method.client_streaming:
@@ -98,7 +98,7 @@ _MAKERS: dict[tuple[bool, bool], Callable[..., grpc.RpcMethodHandler[Any, Any]]]
 
 
 class _Unreadable(NamedTuple):
-    """Bytes that are no request, and why. gRPC itself would answer them with UNKNOWN and log a traceback."""
+    """Bytes that are not a valid request, and why. gRPC itself would respond with UNKNOWN and log a traceback."""
 
     reason: str
 
@@ -107,14 +107,14 @@ class _Unreadable(NamedTuple):
 
 
 class LargeRequest(NamedTuple):
-    """The bytes of a request with a long list."""
+    """The bytes of a request with a long list, which is parsed in slices."""
 
     data: bytes
     kind: Any
     fields_max: int
 
     async def read(self, slices: Slices) -> Message | _Unreadable:
-        """Reads it in slices."""
+        """Parses it in slices."""
         try:
             (message,) = await slices.collect(read_in_steps(self.data, self.kind, self.fields_max))
         except (BadRequest, DecodeError) as error:
@@ -123,7 +123,7 @@ class LargeRequest(NamedTuple):
 
 
 def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | LargeRequest | _Unreadable]:
-    """Makes the function that reads the requests of one method, if they are not too large."""
+    """Makes the function that parses the requests of one method, unless they are too large."""
     bytes_max, fields_max = find_request_bytes_max(method.name), find_fields_max(method.name)
     contents = find_contents(method.name)
 
@@ -196,14 +196,14 @@ class _Call:
         """Injects the fault that comes before the command.
 
         Raises TooManyRequests above the caller's share of the calls, Forbidden for administration by a peer that may
-        not do it, and BadRequest for bytes that are no request.
+        not administrate, and BadRequest for bytes that are not a valid request.
         """
         self._shares.check(self._holder)
         self._service.access.check_method(self._method.name, self.caller.address)
         self._faults = match_faults(self._service.faults, self._method.name, self.caller.client_id, self._request)
         if self._faults.before is not None:
             await self._service.faults.inject(self._faults.before)
-            self.caller = _read_caller(self._context)  # time has passed
+            self.caller = _read_caller(self._context)  # again, because a fault may have taken time from its deadline
         if self._unreadable is not None:
             self._unreadable.refuse()
 
@@ -252,7 +252,7 @@ class _Call:
 def _read_caller(context: Context) -> Caller:
     metadata = dict(context.invocation_metadata() or ())
     remaining_s: float | None = context.time_remaining()
-    # A deadline may be decades away; a Python int cannot overflow (rules 6.3).
+    # The deadline may be decades away (60 years for Telemetry of the Java client), too far for 32 bits (rules 6.3).
     remaining_ms = None if remaining_s is None else int(remaining_s * 1000)
     return Caller(
         parse_peer(context.peer()),

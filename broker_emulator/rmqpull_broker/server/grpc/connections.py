@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress
 
 STREAMS_PER_CONNECTION_MAX = 20_000
-"""Concurrent calls on one connection: enough for a client that parks ten thousand pulls. Further calls wait there."""
+"""Concurrent calls on one connection: enough for a client that parks ten thousand pulls. The client queues others."""
 
 CALLS_MAX = PARKED_PULLS_MAX + 10_000
-"""Concurrent calls of one connection, if it is alone: all parked pulls and some more. See
-:mod:`rmqpull_broker.core.shares`."""
+"""Concurrent calls of a lone connection: all parked pulls and some more. See :mod:`rmqpull_broker.core.shares`."""
 CALLS_OF_ALL_MAX = find_most(CALLS_MAX) + 10_000
-"""Concurrent calls on all connections, with those that are about to be refused. gRPC refuses others."""
+"""Concurrent calls on all connections, including those that are about to be refused. gRPC refuses more."""
 
 # A parked pull takes 27 kB (bench/broker_costs.py). 23 are gRPC's: 9 for the call itself, the rest for operations
 # and coroutines. Of the options below, the limit of received messages accounts for 1.7 and that of idle connections
@@ -33,8 +32,8 @@ CALLS_OF_ALL_MAX = find_most(CALLS_MAX) + 10_000
 PENDING_CALLS_MAX = 20_000
 
 HANDSHAKE_MS_MAX = 10_000
-"""Milliseconds until the end of the handshake of TLS. gRPC waits for each connection by itself, so that silent ones
-keep nobody out; but each is an open file."""
+"""Milliseconds for the TLS handshake. gRPC waits for each connection separately, so silent ones do not block others;
+but each is an open file."""
 
 OPTIONS = (
     # With SO_REUSEPORT two brokers on one port would share its connections by chance; the second one must fail.

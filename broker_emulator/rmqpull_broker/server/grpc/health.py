@@ -19,9 +19,10 @@ _Status = health_pb2.HealthCheckResponse
 
 
 class Health:
-    """Tells orchestrators whether the broker serves, as a whole (the empty name) and for each of its services.
+    """Reports to orchestrators whether the broker serves, as a whole (the empty name) and for each of its services.
 
-    It serves after its registration, except between a failed write to the commit log and the next one that succeeds.
+    The status is SERVING from the registration on, except between a failed write to the commit log and the next
+    successful one.
     """
 
     def __init__(self, server: grpc.aio.Server, services: Sequence[str], shares: CallShares) -> None:
@@ -29,12 +30,12 @@ class Health:
         self._is_serving = True
         self._is_closed = False
         self._changed = asyncio.Event()
-        """Set at the next change, which puts another event here."""
+        """Set at the next change, which replaces it by a new event."""
         handlers: dict[str, PlainHandler] = {"Check": self._check, "List": self._list, "Watch": self._watch}
         server.add_generic_rpc_handlers([make_plain_handler(HEALTH, handlers, shares)])
 
     def report(self, *, is_serving: bool) -> None:
-        """Changes the status, and notifies watchers when it differs."""
+        """Sets the status, and notifies watchers if it has changed."""
         if is_serving != self._is_serving and not self._is_closed:
             self._is_serving = is_serving
             self._notify()

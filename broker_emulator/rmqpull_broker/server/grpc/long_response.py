@@ -1,4 +1,4 @@
-"""The response of an RPC with a long list: serialized part by part, since protobuf joins the lists of all parts."""
+"""The response of an RPC with a long list, serialized part by part: concatenated protobuf parts join their lists."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ M = TypeVar("M", bound=Message)
 
 
 class LongResponse:
-    """What gRPC needs of a response."""
+    """The part of a message's interface that gRPC needs from a response."""
 
     def __init__(self, head: Any) -> None:
         self.status = head.status
-        # One buffer: to join a million parts, and to free them, takes longer than a turn.
+        # A single buffer, because joining and freeing a million parts takes longer than a turn of the event loop.
         self._data = bytearray(head.SerializeToString())
 
     def take(self, part: Message) -> None:
@@ -27,7 +27,7 @@ class LongResponse:
         self._data += part.SerializeToString()
         if len(self._data) > LIST_RESPONSE_BYTES_MAX:
             raise BadRequest(
-                f"the response has more than {LIST_RESPONSE_BYTES_MAX} bytes; ask for fewer groups or topics"
+                f"the response has more than {LIST_RESPONSE_BYTES_MAX} bytes; request fewer groups or topics"
             )
 
     def SerializeToString(self) -> bytes:
@@ -38,7 +38,7 @@ class LongResponse:
 async def respond(slices: Slices, head: M, parts: Iterator[M | None]) -> M:
     """Returns the response whose first fields are in ``head``, with the lists of all parts. Raises BadRequest.
 
-    It only looks like a message: gRPC serializes it, and nobody reads anything but its status.
+    It is not really a message: gRPC only serializes it, and other code only reads its status.
     """
     response: Any = LongResponse(head)
     if not slices.begin(parts, response.take):

@@ -1,4 +1,4 @@
-"""Wraps handlers of gRPC's own services: no caller, no faults, no metrics, as gRPC's own implementations have none."""
+"""Wraps the handlers of gRPC's own services. Like gRPC's implementations, they have no caller, faults or metrics."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def make_plain_handler(
 ) -> grpc.GenericRpcHandler[Any, Any]:
     """Wraps the handlers of a service, one for each method.
 
-    A handler gets one request after the other, also where a client sends a stream of them. Bytes that are no request
-    and requests that are too large end the call with INVALID_ARGUMENT. A call that may have no end ends with
-    RESOURCE_EXHAUSTED if its peer has more calls than its share.
+    A handler gets one request after the other, even if the client sends a stream of them. Invalid or too large requests
+    end the call with INVALID_ARGUMENT. An endless call ends with RESOURCE_EXHAUSTED if its peer has more calls than
+    its share.
     """
     methods = {name: _make_method(service.methods[name], handler, shares) for name, handler in handlers.items()}
     return grpc.method_handlers_generic_handler(service.name, methods)
@@ -37,7 +37,7 @@ def _make_method(method: rpc.Method, handler: PlainHandler, shares: CallShares) 
     async def answer(data: bytes, context: Context) -> Any:
         request = _read(method, data)
         if request is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {method.request.DESCRIPTOR.full_name}")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"not a {method.request.DESCRIPTOR.full_name}")
         return await handler(request, context)
 
     async def answer_all(requests: Any, context: Context) -> None:
@@ -64,7 +64,7 @@ def _count(handler: PlainHandler, shares: CallShares) -> PlainHandler:
 
 
 def _read(method: rpc.Method, data: bytes) -> Message | None:
-    """Reads a request, unless the bytes are none. gRPC itself would log a traceback."""
+    """Parses a request. Returns None for invalid bytes, for which gRPC itself would log a traceback."""
     if len(data) > REQUEST_BYTES_MAX:
         return None
     try:

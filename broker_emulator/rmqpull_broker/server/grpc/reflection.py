@@ -19,7 +19,7 @@ _Response = reflection_pb2.ServerReflectionResponse
 
 
 def enable_reflection(server: grpc.aio.Server, services: Sequence[str], shares: CallShares) -> None:
-    """Describes the services to callers; adds reflection's own to their names."""
+    """Describes the services to callers, including reflection itself."""
     names = sorted((*services, REFLECTION.name))
     listed = reflection_pb2.ListServiceResponse(service=[reflection_pb2.ServiceResponse(name=name) for name in names])
 
@@ -49,7 +49,7 @@ def _answer(
             return _Response(all_extension_numbers_response=none)
     except KeyError:
         return _refuse(grpc.StatusCode.NOT_FOUND)
-    # The pool has no extensions: proto3 does not know them.
+    # Queries for extensions find nothing: proto3 does not have them.
     return _refuse(grpc.StatusCode.INVALID_ARGUMENT if asked is None else grpc.StatusCode.NOT_FOUND)
 
 

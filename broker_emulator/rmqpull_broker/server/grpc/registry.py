@@ -1,4 +1,4 @@
-"""The table of all RPCs: which function answers which.
+"""The table of all RPCs and their handlers.
 
 A method that is not in the table gets UNIMPLEMENTED from gRPC itself.
 """

@@ -1,4 +1,4 @@
-"""TLS for gRPC clients, on a port of its own: gRPC cannot tell from the first byte what a client speaks."""
+"""TLS for gRPC clients, on a separate port: gRPC cannot tell from the first byte whether a client uses TLS."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class TlsAddress:
-    """Where to listen for TLS, and in PEM: the certificate chain, its key, and the authorities of clients.
+    """Where to listen for TLS, and in PEM: the certificate chain, its key, and the authorities for clients.
 
-    With authorities, a client needs a certificate of one of them.
+    With authorities, a client needs a certificate signed by one of them.
     """
 
     host: str
@@ -30,12 +30,12 @@ class TlsAddress:
     client_ca: bytes | None = None
 
     def make_credentials(self) -> grpc.ServerCredentials:
-        """Makes what gRPC needs."""
+        """Makes the credentials for gRPC."""
         return grpc.ssl_server_credentials([(self.key, self.certificate)], self.client_ca, self.client_ca is not None)
 
 
 def make_own_certificate(host: str) -> tuple[bytes, bytes]:
-    """Makes a certificate that signs itself, for this machine and a host, as Apache's proxy does without files.
+    """Makes a self-signed certificate for this machine and a host, as Apache's proxy does without files.
 
     Returns the certificate and its key, in PEM. Raises ImportError without the library `cryptography`.
     """
@@ -52,7 +52,7 @@ def make_own_certificate(host: str) -> tuple[bytes, bytes]:
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - datetime.timedelta(days=1))
     builder = builder.not_valid_after(now + datetime.timedelta(days=_DAYS))
-    # A client that trusts this certificate takes it as its authority.
+    # Marked as an authority, because clients that trust this certificate use it as one.
     builder = builder.add_extension(x509.BasicConstraints(True, None), critical=True)
     certificate = builder.add_extension(named, critical=False).sign(key, hashes.SHA256())
     encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

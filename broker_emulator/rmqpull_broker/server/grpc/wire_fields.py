@@ -1,5 +1,5 @@
-"""Large requests, looked at on the wire: protobuf makes an object of each entry of a list, and an empty one has two
-bytes.
+"""Checks large requests in their wire form. Parsing makes an object of each list entry, and an empty entry takes only
+two bytes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.steps import STEP_ENTRIES
 
 FIELD_BYTES_MAX = 65_536
-"""An entry of a list, or another field, of a large request without messages."""
+"""The largest list entry, or other field, of a large request without messages."""
 MESSAGE_FIELDS_MAX = 65_536
-"""Fields of a large request with messages, and of the messages in it."""
+"""The most fields of a large request with messages, including those of the messages."""
 DETAILS_BYTES_MAX = 2 << 20
-"""What is neither a body nor a batch in a large request with messages: properties above all."""
+"""The most bytes outside of bodies and batches in a large request with messages, mainly properties."""
 
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _VARINT_BYTES_MAX = 10
@@ -60,9 +60,9 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_in_steps(data: bytes, kind: type[M], fields_max: int) -> Iterator[M | None]:
-    """Reads a request whose fields are entries of lists. Yields None after each step, and at last the request.
+    """Parses a request whose fields are list entries. Yields None after each step, and finally the request.
 
-    Raises BadRequest for more than ``fields_max`` fields or for a large one, and DecodeError.
+    Raises BadRequest for more than ``fields_max`` fields or too large a field, and DecodeError.
     """
     request, read = kind(), 0
     for count, (number, begin, end) in enumerate(walk_fields(data, 0, len(data)), start=1):
@@ -79,11 +79,11 @@ def read_in_steps(data: bytes, kind: type[M], fields_max: int) -> Iterator[M | N
 
 
 Contents = Mapping[int, "Contents | None"]
-"""By the numbers of fields: None is a body or a batch, and others are messages with such fields."""
+"""By field number: None for a body or a batch, otherwise the contents of a nested message."""
 
 
 def check_details(data: bytes, contents: Contents) -> None:
-    """Raises BadRequest if a request has too much beside ``contents``, and DecodeError."""
+    """Raises BadRequest if a request has too much outside of ``contents``, and DecodeError."""
     count = _Count()
     count.add(data, 0, len(data), contents)
 
@@ -102,4 +102,4 @@ class _Count:
             elif (within := contents[number]) is not None:
                 self.add(data, begin, after, within)
             if self._bytes > DETAILS_BYTES_MAX:
-                raise BadRequest(f"the request has more than {DETAILS_BYTES_MAX} bytes beside bodies")
+                raise BadRequest(f"the request has more than {DETAILS_BYTES_MAX} bytes besides bodies")

@@ -1,1 +1,1 @@
-"""The page of metrics, and the format of log lines."""
+"""The metrics page, and the format of log lines."""

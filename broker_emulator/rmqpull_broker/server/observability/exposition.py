@@ -1,7 +1,7 @@
 """The broker's metrics for Prometheus: a page that is built for each request. Loaded only when it is enabled.
 
-The event loop copies the numbers and looks at offsets in pieces. A thread makes the page, so that other calls do not
-wait for the series of 100,000 topics.
+The event loop copies the counters and reads offsets in pieces. A thread makes the page, so that other calls do not wait
+for the series of 100,000 topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 8_192
 REQUEST_TIMEOUT_S = 5.0
 LAG_SERIES_MAX = 10_000
-"""Pairs of group and topic whose lag is shown, those with the most lag first; the same for messages in flight."""
+"""Pairs of group and topic whose lag is shown, those with the largest lag; the same for messages in flight."""
 
 _PREFIX = "rmqpull_broker"
 _GROUP_AND_TOPIC = ("group", "topic")
@@ -74,7 +74,7 @@ class Exposition:
                 await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, OSError) as error:
             _logger.debug("a request for metrics failed: %s", error)
-            error.__traceback__ = None  # it refers to frames that refer to it
+            error.__traceback__ = None  # breaks a cycle: it refers to frames that refer to the error
         finally:
             try:
                 await _close(writer)
@@ -91,7 +91,7 @@ class Exposition:
         return _http("200 OK", CONTENT_TYPE_LATEST, page, with_body=method == b"GET")
 
     async def build_page(self) -> bytes:
-        """Builds the page, in Prometheus' text format: one at a time, since each has a sample for each series."""
+        """Builds the page, in Prometheus' text format. One at a time, because a page has a sample for every series."""
         async with self._building:
             return await self._build()
 
@@ -139,7 +139,7 @@ class Exposition:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Closes a connection when its response is read, or after some seconds, and lets it be freed without a search."""
+    """Closes a connection when its response is read, or after some seconds, and cuts its reference cycles."""
     transport = writer.transport
     writer.close()
     try:
@@ -175,12 +175,12 @@ def _count(counted: Metrics) -> Iterator[Metric]:
         yield HistogramMetricFamily(f"{_PREFIX}_{name}", doc, _buckets(histogram), histogram.sum)
     failures = "Failed writes to the commit log."
     yield CounterMetricFamily(f"{_PREFIX}_sync_failures", failures, counted.sync_failures)
-    gaps = "Commits of a query's batch before which numbers are missing, also those that were refused."
+    gaps = "Commits of a query's batch with missing batch numbers before it, including refused commits."
     yield CounterMetricFamily(f"{_PREFIX}_commit_gaps", gaps, counted.commit_gaps)
 
 
 def _deliveries(counted: Metrics, in_flight: _Counts) -> Iterator[Metric]:
-    """What happens to messages that groups acknowledge one by one, by the topics in which they are stored."""
+    """The metrics of messages that groups acknowledge one by one, by the topics in which they are stored."""
     for name, doc, counts in (
         ("messages_delivered", "Messages delivered to groups that acknowledge them.", counted.delivered),
         ("messages_redelivered", "Of these, messages that the group had received before.", counted.redelivered),
@@ -188,7 +188,7 @@ def _deliveries(counted: Metrics, in_flight: _Counts) -> Iterator[Metric]:
         ("messages_dead_lettered", "Messages that became dead letters of a group.", counted.dead_lettered),
     ):
         yield _by_group(CounterMetricFamily(f"{_PREFIX}_{name}", doc, labels=_GROUP_AND_TOPIC), counts.items())
-    doc = "Messages that a group has received, and neither acknowledged nor let return."
+    doc = "Messages that a group has received, and that are neither acknowledged nor visible again."
     family = GaugeMetricFamily(f"{_PREFIX}_messages_in_flight", doc, labels=_GROUP_AND_TOPIC)
     yield _by_group(family, in_flight.most_common(LAG_SERIES_MAX))
 

@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """``2026-01-31T12:00:00.000Z INFO logger: message key=value``, and a traceback on lines of its own."""
+    """``2026-01-31T12:00:00.000Z INFO logger: message key=value``, and a traceback on separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Formats a record as one line, plus its traceback if there is one."""
@@ -52,7 +52,7 @@ def set_up_logs(stream: TextIO, log_format: str, level: str) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_FORMATTERS[log_format]())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
-    # Their debug lines are about event loops, and there are too many of them.
+    # Their debug lines are too many, and are about the internals of event loops.
     for name in ("asyncio", "grpc"):
         logging.getLogger(name).setLevel(max(logging.INFO, logging.getLogger().level))
 

@@ -1,4 +1,4 @@
-"""Takes connections on a port. The first byte tells whether a client speaks TLS (rules 4.12)."""
+"""Accepts connections on a port. The first byte shows whether a client speaks TLS (rules 4.12)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rmqpull_broker.server.runtime.transport_cycles import cut_failed_handshake
 
 BACKLOG = 1_024
 HANDSHAKE_S_MAX = 10
-"""Seconds until the first byte, and until the end of the handshake of TLS after it."""
+"""Seconds until the first byte, and then until the end of the TLS handshake."""
 _HANDSHAKE = 0x16
 _TAKEN_AT_ONCE = 10
-"""In one turn of the event loop. To begin a handshake of TLS takes half a millisecond."""
+"""Connections accepted in one turn of the event loop: beginning a TLS handshake takes half a millisecond."""
 _PAUSE_S = 0.1
 
 _logger = logging.getLogger(__name__)
 
 
 class Acceptor:
-    """Takes connections on a bound socket, and makes a protocol for each. Belongs to the event loop.
+    """Accepts connections on a bound socket, and makes a protocol for each. Belongs to the event loop.
 
-    Without a ``tls`` context, nobody looks at the first byte: a client that speaks TLS then sends no frame.
+    Without a ``tls`` context, the first byte is not checked: what a TLS client sends is then not a frame.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Acceptor:
         asyncio.get_running_loop().add_reader(self._bound, self._accept)
 
     def close(self) -> None:
-        """Listens no more. Connections that have a protocol stay."""
+        """Stops listening. Connections that have a protocol stay."""
         if self._bound.fileno() < 0:
             return
         loop = asyncio.get_running_loop()
@@ -70,7 +70,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
-                _logger.warning("no connection can be taken: %s", error.strerror)
+                _logger.warning("cannot accept connections: %s", error.strerror)
                 self._pause()
                 return
             connected.setblocking(False)
@@ -80,7 +80,7 @@ class Acceptor:
                 self._wait_for(connected, str(peer[0]))
 
     def _wait_for(self, connected: socket.socket, address: str) -> None:
-        """Waits for the first byte. If too many are waited for, another connection is closed."""
+        """Waits for the first byte. If too many connections are pending, another one is closed."""
         leaves = self._handshakes.add(connected, address)
         if leaves in self._looked_at:
             self._give_up(leaves)
@@ -91,7 +91,7 @@ class Acceptor:
         loop.add_reader(connected, self._look, connected)
 
     def _pause(self) -> None:
-        """Waits for other connections to end. Without a pause the event loop would do nothing else."""
+        """Pauses until other connections may have ended. Otherwise the event loop would do nothing but try again."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._bound)
         loop.call_later(_PAUSE_S, self._resume)
@@ -101,7 +101,7 @@ class Acceptor:
             asyncio.get_running_loop().add_reader(self._bound, self._accept)
 
     def _look(self, connected: socket.socket) -> None:
-        """Reads the first byte without taking it."""
+        """Peeks at the first byte."""
         self._end_wait(connected)
         try:
             first = connected.recv(1, socket.MSG_PEEK)
@@ -117,7 +117,7 @@ class Acceptor:
             self._connect(connected, self._tls if speaks_tls else None)
 
     def _give_up(self, connected: socket.socket) -> None:
-        """Closes a connection that says nothing."""
+        """Closes a connection that sends nothing."""
         self._end_wait(connected)
         self._handshakes.remove(connected)
         connected.close()

@@ -1,15 +1,15 @@
-"""What the requests of one connection take, and how many of them have begun and not ended."""
+"""The unfinished requests of one connection, and how much time of the event loop requests take."""
 
 from __future__ import annotations
 
 from rmqpull_broker.server.runtime.slices import SLICE_S
 
 STEP_S = 0.0001
-"""How long a step of a request takes, as long as none was timed."""
+"""The assumed time of a step of a request, until one was timed."""
 DECAY = 0.9
-"""How much of what steps and requests have taken counts after another one."""
+"""The weight of earlier steps and requests after another one."""
 BEGUN_S_MAX = 7 * SLICE_S
-"""What the requests that have begun may take together. Those that wait for messages do not count."""
+"""The time that all begun requests may take together, not counting those that wait for messages."""
 
 
 class BegunWork:
@@ -19,7 +19,7 @@ class BegunWork:
 
     def __init__(self) -> None:
         self.step_s = STEP_S
-        """About the longest of the last steps, in seconds."""
+        """The approximate time of the longest of the last steps, in seconds."""
         self._tasks = 0
         self._worked_s = 0.0
         self._ended = 0.0
@@ -29,12 +29,12 @@ class BegunWork:
         self._tasks += 1
 
     def note_step(self, seconds: float) -> None:
-        """Counts how long a step has kept the event loop."""
+        """Counts the time for which a step has occupied the event loop."""
         self.step_s = max(seconds, DECAY * self.step_s)
         self._worked_s += seconds
 
     def note_wait(self) -> None:
-        """Counts a request that waits for messages from now on: it has done its work."""
+        """Counts a request that from now on waits for messages: its work is done."""
         self._worked_s, self._ended = DECAY * self._worked_s, DECAY * (self._ended + 1)
 
     def end(self) -> None:
@@ -43,5 +43,5 @@ class BegunWork:
         self.note_wait()
 
     def is_enough(self, waiting: int) -> bool:
-        """Whether no other request may begin. So many of the tasks wait for messages."""
+        """Whether no other request may begin. ``waiting`` is how many of the tasks wait for messages."""
         return (self._tasks - waiting) * self._worked_s / max(1.0, self._ended) >= BEGUN_S_MAX

@@ -1,4 +1,4 @@
-"""The largest body of each request, checked before anything reads it: other requests wait while one is read."""
+"""The largest body of each request, checked before it is parsed, because other requests wait meanwhile."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX
 
 BODY_BYTES_MAX = 65_536
-"""The body of all requests that are not named here. Java's clients send none, or names of a topic and a group."""
+"""For all requests that are not named here. Java's clients send no body, or the names of a topic and a group."""
 HEARTBEAT_BYTES_MAX = 4 << 20
-"""5,000 subscriptions with the longest names of topics have 1.3 MB."""
+"""5,000 subscriptions with the longest topic names take 1.3 MB."""
 SETTINGS_LIST_BYTES_MAX = 1 << 20
-"""1,000 groups or topics with all of their settings have 0.5 MB."""
+"""1,000 groups or topics with all of their settings take 0.5 MB."""
 LIST_BYTES_MAX = 4 << 20
-"""Queues to lock, and acknowledgements."""
+"""For queues to lock, and acknowledgements."""
 
 _BOUNDS: Mapping[int, int] = {
-    # Messages: ``maxMessageSize`` and the limits of a batch follow.
+    # Messages: ``maxMessageSize`` and the batch limits are checked later.
     RequestCode.SEND_MESSAGE: FRAME_BYTES_MAX,
     RequestCode.SEND_MESSAGE_V2: FRAME_BYTES_MAX,
     RequestCode.SEND_BATCH_MESSAGE: FRAME_BYTES_MAX,

@@ -1,4 +1,4 @@
-"""What a handler of the remoting protocol works with: the request, its connection, and the broker that it is for."""
+"""What a handler of the remoting protocol gets: the request, its connection, and the broker that it is for."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.header_fields import Header
 
 NO_REMARK = "not set any response code"
-"""The remark of a response of Apache's broker that has a header and gets no remark."""
+"""The remark in responses of Apache's broker that have a header, where the broker sets none."""
 _H = TypeVar("_H", bound=Header)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A logical broker as clients of the remoting protocol reach it: its name, and the address that routes tell.
+    """A logical broker as clients of the remoting protocol reach it: its name, and its address in routes.
 
     ``ip`` is the address of ``host``, for the ids of messages. ``is_vip`` marks requests on the VIP channel, the port
     two below (rules 4.12).
@@ -43,7 +43,7 @@ class Site:
 
     @property
     def store_host(self) -> str:
-        """``ip:port``: the address that its messages have."""
+        """``ip:port``: the store host of its messages."""
         return join_address(self.ip, self.port)
 
 
@@ -67,7 +67,7 @@ class RemotingCall:
         code: int = ResponseCode.SUCCESS,
         remark: str | None = None,
     ) -> RemotingCommand:
-        """Makes the response, in Java's name: clients look at the language of the sender for the form of some texts."""
+        """Makes the response. Its language is Java, because clients choose the form of some texts by the sender's."""
         texts = fields.to_fields() if isinstance(fields, Header) else fields
         response = self.command.make_response(code, texts, body, remark)
         response.language = LanguageCode.JAVA

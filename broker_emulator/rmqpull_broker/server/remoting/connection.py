@@ -31,17 +31,17 @@ from rmqpull_proto.remoting.command import (
 from rmqpull_proto.remoting.frames import PREFIX_BYTES, FrameTooLarge, read_frame_bytes
 
 UNSENT_BYTES_PAUSE = 1 << 20
-"""Responses that a client has not read, above which the broker reads no more requests from it."""
+"""Bytes of unread responses above which the broker reads no more requests from the client."""
 UNSENT_BYTES_MAX = 64 << 20
-"""Responses and requests of the broker that a client has not read, above which the connection is closed."""
+"""Bytes of unread responses and requests to the client above which the connection is closed."""
 READ_BYTES_MAX = 1 << 17
-"""What is read from a socket at once. It is kept until the connection has its turn."""
+"""The most that is read from a socket at once, and kept until the connection has its turn."""
 LOOKED_AT_BYTES = 1 << 10
-"""A frame that is not complete is looked at again when it has so many bytes more: one may come byte by byte."""
+"""An incomplete frame is looked at again only after this many more bytes, because it may come byte by byte."""
 ENDED_IN_A_TURN = 100
 """Requests that end in one turn of the event loop when their connection is closed."""
 ASKED_MAX = 1_000
-"""Requests of the broker that a client has not answered yet."""
+"""The most requests to the client that it has not answered yet."""
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Connections(Protocol):
     turns: Turns
 
     def add(self, connection: RemotingConnection) -> str | None:
-        """Keeps a connection, and returns its channel id; None if its address has too many."""
+        """Registers a connection, and returns its channel id; None if its address has too many."""
 
     def remove(self, connection: RemotingConnection) -> None:
         """Forgets a closed connection."""
@@ -62,13 +62,13 @@ class Connections(Protocol):
         """Returns the time by which idle connections are found, in milliseconds."""
 
     def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
-        """Learns how much a connection holds of a frame that is not complete; 0 if there is none."""
+        """Notes how many bytes of an incomplete frame a connection holds; 0 if there is none."""
 
 
 class RemotingConnection(asyncio.Protocol):
     """The connection of a client to the port of one logical broker. Belongs to the event loop.
 
-    What is not a frame closes it, as with Apache's server: after that no frame could be found.
+    An invalid frame closes it, as with Apache's server, because the next frame could not be found.
     """
 
     def __init__(self, connections: Connections, site: Site) -> None:
@@ -97,7 +97,7 @@ class RemotingConnection(asyncio.Protocol):
         self.remote_address = ""
         self.channel_id = ""
         self.active_ms = 0
-        """When something was received or written last."""
+        """When something was last received or written."""
 
     # --- asyncio ------------------------------------------------------------------------------------------------------
 
@@ -112,12 +112,12 @@ class RemotingConnection(asyncio.Protocol):
         self.active_ms = self._connections.passing_ms()
         channel_id = self._connections.add(self)
         if channel_id is None:
-            self.abort("its address has too many connections, or all have")
+            self.abort("there are too many connections, from its address or in all")
         else:
             self.channel_id = channel_id
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Ends what waits for the client."""
+        """Ends everything that waits for the client."""
         self._transport = None
         if self._of_socket is not None:
             cut_cycles(self._of_socket)
@@ -129,7 +129,7 @@ class RemotingConnection(asyncio.Protocol):
         self._connections.remove(self)
 
     def _end(self, tasks: list[asyncio.Task[Any]]) -> None:
-        """Ends requests, some in each turn of the event loop: all of a hundred thousand would take seconds."""
+        """Ends requests, some in each turn of the event loop: a hundred thousand at once would take seconds."""
         for task in tasks[-ENDED_IN_A_TURN:]:
             task.cancel()
         del tasks[-ENDED_IN_A_TURN:]
@@ -147,7 +147,7 @@ class RemotingConnection(asyncio.Protocol):
             self._small_reads.note(len(data), self._read_or_not, has_completed=len(self._received) < held_bytes)
 
     def _take_turn(self) -> None:
-        """Handles what was received now or later. Until that is done, no more is read."""
+        """Handles what was received, now or in a later turn. Until then, no more is read."""
         if self._has_turn or self._waits_for_ends:
             return
         self._has_turn = True
@@ -157,7 +157,7 @@ class RemotingConnection(asyncio.Protocol):
             self._read_or_not()
 
     def handle_received(self, slice_: Slice) -> bool:
-        """Handles frames until a slice is over, or the responses are as large as a client may leave unread.
+        """Handles frames until a slice is over, or the unread responses reach their limit.
 
         Returns whether there is more.
         """
@@ -173,7 +173,7 @@ class RemotingConnection(asyncio.Protocol):
         return self._has_turn
 
     def _look_for_client(self) -> None:
-        """Learns whether the client has left: nothing was read meanwhile, which would have shown it."""
+        """Finds out whether the client has left: a read would have shown it, but nothing was read meanwhile."""
         leaving = find_leaving(self)
         self._sends_no_more = leaving is not Departure.NOTHING
         if leaving is Departure.ALL:
@@ -200,7 +200,7 @@ class RemotingConnection(asyncio.Protocol):
         return has_more
 
     def _handle_frames(self, slice_: Slice) -> bool:
-        """Handles frames until one is not complete or not right. Returns whether it stopped before that."""
+        """Handles frames until one is incomplete or invalid. Returns whether it stopped before that."""
         at, end = 0, len(self._received)
         self._looks_from_bytes = 0
         try:
@@ -222,7 +222,7 @@ class RemotingConnection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        """Reads no more requests from a client that does not read its responses."""
+        """Stops reading requests from a client that does not read its responses."""
         self._is_paused = True
         self._read_or_not()
 
@@ -234,7 +234,7 @@ class RemotingConnection(asyncio.Protocol):
             self._take_turn()
 
     def hold_up(self, is_held_up: bool) -> None:
-        """Reads no more while the unfinished frames of this address and of others hold too much."""
+        """Stops reading while all unfinished frames hold too much, or resumes."""
         self._is_held_up = is_held_up
         self._read_or_not()
 
@@ -255,7 +255,7 @@ class RemotingConnection(asyncio.Protocol):
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def _accept(self, command: RemotingCommand) -> bool:
-        """Handles a command. Returns whether there is a task for it."""
+        """Handles a command. Returns whether it has become a task."""
         dispatcher = self._connections.dispatcher
         if not command.is_response and dispatcher is not None:
             has_task = dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
@@ -309,13 +309,13 @@ class RemotingConnection(asyncio.Protocol):
             self._asked.pop(command.opaque, None)
 
     def note_step(self, seconds: float) -> None:
-        """Learns how long a step of one of its requests has kept the event loop."""
+        """Notes how long a step of one of its requests has occupied the event loop."""
         self._begun.note_step(seconds)
         if seconds > LONG_S:
             self._connections.turns.note_long_work(self, seconds)
 
     def note_end(self) -> None:
-        """Learns that the task of one of its requests has ended."""
+        """Notes that the task of one of its requests has ended."""
         self._begun.end()
         self._go_on()
 
@@ -324,7 +324,7 @@ class RemotingConnection(asyncio.Protocol):
         return self._begun.is_enough(waiting=len(self._ending))
 
     def _go_on(self) -> None:
-        """Handles more requests if enough of those before have ended, or wait."""
+        """Handles more requests if enough of the previous ones have ended, or wait."""
         if self._waits_for_ends and not self._has_begun_enough:
             self._waits_for_ends = False
             asyncio.get_running_loop().call_soon(self._take_turn)
@@ -334,7 +334,7 @@ class RemotingConnection(asyncio.Protocol):
     def ending_with_connection(self) -> Iterator[None]:
         """Cancels the current task if the connection is closed within the block, or is closed already.
 
-        It is also cancelled if the client is known to send no more: what it has sent ends before it waits for anything.
+        It is also cancelled if the client is known to send no more: its requests then end instead of waiting.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -354,7 +354,7 @@ class RemotingConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Closes the connection after what is already written."""
+        """Closes the connection once what is already written is sent."""
         if self._transport is not None:
             self._flush()
             self._transport.close()
@@ -367,7 +367,7 @@ class RemotingConnection(asyncio.Protocol):
 
 
 def _encode(reply: RemotingCommand) -> bytes:
-    """Returns the frame of a command; that of a refusal for a response above the limit of frames."""
+    """Returns the frame of a command, or that of a refusal if the response is too large for a frame."""
     try:
         return encode_command(reply)
     except FrameTooLarge as error:

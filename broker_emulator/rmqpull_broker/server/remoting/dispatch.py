@@ -27,7 +27,7 @@ from rmqpull_proto.remoting.codes import V4_5_0, V5_3_1, LanguageCode, RequestCo
 from rmqpull_proto.remoting.command import RemotingCommand
 
 REQUESTS_MAX = PARKED_PULLS_OF_ALL_MAX + 20_000
-"""Requests of one connection that wait, if it is alone: for the commit log, for a message, or for a fault rule. See
+"""Requests of a lone connection that wait for the commit log, for a message or for a fault rule. See
 :mod:`rmqpull_broker.core.shares`."""
 
 NOT_ON_VIP = frozenset(
@@ -60,7 +60,7 @@ _access = logging.getLogger(f"{__name__}.access")
 class Dispatcher:
     """Runs the handlers of one broker. Belongs to the event loop.
 
-    A request that can be answered at once costs no task and no coroutine.
+    A request that can be answered at once needs no task and no coroutine.
     """
 
     def __init__(self, service: RemotingService, handlers: Mapping[int, Handler], *, has_vip: bool = False) -> None:
@@ -95,14 +95,14 @@ class Dispatcher:
     def _forget(self, holder: Holder, peer: Peer, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not self._tasks:
-            self._tasks.clear()  # gives back the room for those that there were
+            self._tasks.clear()  # a set keeps the memory of removed entries until it is cleared
         self._shares.give_back(holder)
         peer.note_end()
         if self._is_stopping and not self._tasks:
             self._have_ended.set()
 
     async def stop(self, grace_s: float, *, cancels: bool = True) -> bool:
-        """Lets the requests in flight end for ``grace_s`` seconds. Then it ``cancels`` them. New ones are sent away.
+        """Lets requests in flight end for ``grace_s`` seconds, then ``cancels`` them. New ones may get GO_AWAY.
 
         Returns whether all have ended.
         """
@@ -117,7 +117,7 @@ class Dispatcher:
         return True
 
     def _run(self, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
-        """Runs the handler as far as it comes without waiting."""
+        """Runs the handler as far as it gets without waiting."""
         code = call.command.code
         if self._watches_for_vip and call.command.version <= V4_5_0 and call.command.language == LanguageCode.JAVA:
             self._warn_of_vip(call)
@@ -129,7 +129,7 @@ class Dispatcher:
         if len(call.command.body) > bytes_max:
             remark = f"the body has {len(call.command.body)} bytes, more than the max {bytes_max} of this request"
             return call.respond(code=ResponseCode.SYSTEM_ERROR, remark=remark)
-        if self._is_stopping and call.command.version > V5_3_1:
+        if self._is_stopping and call.command.version > V5_3_1:  # as Apache's servers do (rules 4.12)
             return call.respond(code=ResponseCode.GO_AWAY, remark="please go away")
         if self._shares.is_half_used and not self._shares.allows(find_holder(call.peer.remote_address)):
             return call.respond(code=ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
@@ -147,7 +147,7 @@ class Dispatcher:
             return self._refuse(call, error)
 
     def _warn_of_vip(self, call: RemotingCall) -> None:
-        """Says once what an old Java client needs to send: it would only tell that the broker cannot be reached."""
+        """Logs once what an old Java client needs, because the client only reports that it cannot reach the broker."""
         self._watches_for_vip = False
         _logger.warning(
             "a Java client of 4.5.0 or older has connected from %s: it sends to the port two below a broker's (VIP "
@@ -157,7 +157,7 @@ class Dispatcher:
         )
 
     async def _run_with_faults(self, handler: Handler, call: RemotingCall, faults: CallFaults) -> Reply:
-        """Injects one fault before the handler, and one after it: a request that is refused has no fault after."""
+        """Injects one fault before the handler, and one after it unless the request is refused."""
         await self._inject(call, faults.before)
         reply = handler(self._service, call)
         if isinstance(reply, Coroutine):

@@ -1,4 +1,4 @@
-"""Clients that have left without being noticed, because nobody reads from their connections."""
+"""Detects clients that have left while the broker does not read from their connections, which would show it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Protocol, TypeVar
 
-_END = getattr(select, "POLLRDHUP", 0)  # only Linux tells that a client sends no more while something is unread
+_END = getattr(select, "POLLRDHUP", 0)  # only Linux reports the end of a client's sending while something is unread
 
 
 class HasSocket(Protocol):
-    """What has a socket."""
+    """An object with a socket."""
 
     def fileno(self) -> int:
-        """Returns the descriptor; -1 if there is none any more."""
+        """Returns the descriptor; -1 once it is closed."""
 
 
 S = TypeVar("S", bound=HasSocket)
@@ -25,15 +25,15 @@ class Departure(Enum):
 
     NOTHING = auto()
     SENDS_NO_MORE = auto()
-    """It may still read. What it has sent is handled: a client may send one-way requests and leave."""
+    """It sends no more, but may still read. What it has sent is handled: it may have sent one-way requests and left."""
     ALL = auto()
-    """It has reset the connection, as the system does for a dead process that has not read everything."""
+    """The connection is reset, as the system does for a dead process that has not read everything."""
 
 
 def find_leaving(connection: HasSocket) -> Departure:
     """Returns what a connection's client has closed, although something is unread. Does not wait.
 
-    Of a connection that the broker has closed it is NOTHING.
+    For a connection that the broker has closed, the result is NOTHING.
     """
     descriptor = connection.fileno()
     if descriptor < 0:

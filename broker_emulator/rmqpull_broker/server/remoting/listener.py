@@ -1,4 +1,4 @@
-"""Listens for clients of the remoting protocol, and keeps their connections."""
+"""Listens for clients of the remoting protocol, and keeps track of their connections."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from rmqpull_broker.server.remoting.turns import Turns
 from rmqpull_broker.server.runtime.service import Service
 
 CONNECTIONS_MAX = 20_000
-"""Connections of one address, if it is alone; see :mod:`rmqpull_broker.core.shares`."""
+"""Connections of a lone address; see :mod:`rmqpull_broker.core.shares`."""
 IDLE_MS_MAX = 120_000
-"""``serverChannelMaxIdleTimeSeconds``: a connection on which nothing moves for longer is closed (rules 4.12)."""
+"""``serverChannelMaxIdleTimeSeconds``: a connection that is idle for longer is closed (rules 4.12)."""
 _SCAN_INTERVAL_MS = 10_000
 _PAUSED_INTERVAL_MS = 1_000
 
@@ -92,7 +92,7 @@ class RemotingListener:
             acceptor.start()
 
     def forget(self) -> None:
-        """Forgets what can be made again."""
+        """Drops caches."""
         if self._service is not None:
             self._service.standing_verdicts.forget()
             self._service.record_pulls.pieces.forget()
@@ -104,7 +104,7 @@ class RemotingListener:
         return self._clock.passing_ms()
 
     def add(self, connection: RemotingConnection) -> str | None:
-        """Keeps a connection, and returns its channel id; None if the share of its address is used up."""
+        """Registers a connection, and returns its channel id; None if the share of its address is used up."""
         holder = find_holder(connection.remote_address)
         if not self._shares.allows(holder):
             return None
@@ -115,14 +115,14 @@ class RemotingListener:
         return channel_id
 
     def remove(self, connection: RemotingConnection) -> None:
-        """Forgets a closed connection, and takes its client out of the registries."""
+        """Forgets a closed connection, and removes its client from the registries."""
         if self.connections.pop(connection.channel_id, None) is not None:
             self._shares.give_back(find_holder(connection.remote_address))
             self.note_unfinished(connection, 0)
             self._clients.connection_closed(connection.channel_id)
 
     def note_unfinished(self, connection: RemotingConnection, held_bytes: int) -> None:
-        """Learns how much a connection holds of a frame that is not complete; 0 if there is none."""
+        """Notes how many bytes of an incomplete frame a connection holds; 0 if there is none."""
         if held_bytes:
             address = find_holder(connection.remote_address).address
             changed = self._unfinished.note(connection.channel_id, address, held_bytes, self._clock.passing_ms())
@@ -139,7 +139,7 @@ class RemotingListener:
             self._timer = self._clock.call_at(self._clock.passing_ms() + _SCAN_INTERVAL_MS, self._close_idle_and_late)
 
     def _watch_paused(self) -> None:
-        """Looks every second which clients have left: nobody reads from their connections, which would show it."""
+        """Checks every second which clients have left: their connections are not read, which would show it."""
         if self._paused_timer is None:
             at_ms = self._clock.passing_ms() + _PAUSED_INTERVAL_MS
             self._paused_timer = self._clock.call_at(at_ms, self._close_left)
@@ -158,17 +158,17 @@ class RemotingListener:
         for connection in [each for each in self.connections.values() if each.active_ms <= latest_ms]:
             connection.close()
         for channel_id in self._unfinished.list_late(self._clock.passing_ms()):
-            self.connections[channel_id].abort("a frame is not complete after the time for what has come of it")
+            self.connections[channel_id].abort("a frame was not complete in time")
         if self.connections:
             self._watch()
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def stop(self, grace_s: float, *, cancels: bool = True) -> bool:
-        """Takes no more connections, lets requests in flight end for ``grace_s`` seconds, and closes all.
+        """Accepts no more connections, lets requests in flight end for ``grace_s`` seconds, and closes all.
 
-        Without ``cancels`` it leaves requests that have not ended to the end of the process, and the connections, too.
-        Returns whether all requests have ended.
+        Without ``cancels``, it leaves unfinished requests and the connections to the exit of the process. Returns
+        whether all requests have ended.
         """
         self._stop_listening()
         for timer in (self._timer, self._paused_timer):
@@ -186,9 +186,9 @@ class RemotingListener:
 
 
 async def _find_ip(host: str) -> str:
-    """Returns the address of a host for message ids, which have no names: the first of IPv4, if it has one.
+    """Returns the IP address of a host for message ids, which cannot hold names: the first IPv4 address, if any.
 
-    A broker may advertise a name that only its clients know. Then it is the loopback address.
+    For a name that is unknown here, because only clients can resolve it, returns the loopback address.
     """
     try:
         return str(ip_address(host))
@@ -197,7 +197,7 @@ async def _find_ip(host: str) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        _logger.warning("%s is unknown here, so the ids of messages name %s", host, LOOPBACK)
+        _logger.warning("%s is unknown here, so the ids of messages contain %s", host, LOOPBACK)
         return LOOPBACK
-    found.sort(key=lambda each: each[0] is not socket.AF_INET)  # keeps the order of each kind
+    found.sort(key=lambda each: each[0] is not socket.AF_INET)  # stable, so the order within each family stays
     return str(found[0][4][0])

@@ -1,4 +1,4 @@
-"""Answers whose bodies may be long: they are written in slices, and end at the limit of frames."""
+"""Responses of the remoting protocol with long bodies: they are built in slices, up to the limit of frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = Reply | Coroutine[Any, Any, Reply]
 
 
 class _Body:
-    """One buffer: to join a million parts, and to free them, takes longer than a turn."""
+    """A single buffer, because joining and freeing a million parts takes longer than a turn of the event loop."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -27,7 +27,7 @@ class _Body:
 
 
 def answer(service: RemotingService, call: RemotingCall, parts: Parts, fields: Header | None = None) -> Answer:
-    """Answers with a body of these parts: at once if one slice is enough. Raises FrameTooLarge."""
+    """Responds with a body of these parts, at once if one slice is enough. Raises FrameTooLarge."""
     body = _Body()
     if service.slices.begin(parts, body.take):
         return call.respond(fields, bytes(body.data))
@@ -37,7 +37,7 @@ def answer(service: RemotingService, call: RemotingCall, parts: Parts, fields: H
 async def answer_later(
     service: RemotingService, call: RemotingCall, parts: Parts, remark: str | None
 ) -> RemotingCommand:
-    """Answers as :func:`answer` does, for a handler that has waited already."""
+    """Responds like :func:`answer`, for a handler that has already waited."""
     body = _Body()
     if service.slices.begin(parts, body.take):
         return call.respond(body=bytes(body.data), remark=remark)

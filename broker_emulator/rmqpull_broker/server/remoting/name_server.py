@@ -1,7 +1,7 @@
 """What a name server knows besides its brokers: its own table of values, and brokers that may not be written to.
 
-All of it lives in memory only. Apache's name server keeps its table in a file; here each start begins with an empty
-table, as tests and demonstrations want it.
+All of it is in memory only. Apache's name server keeps its table in a file; here each start begins with an empty one,
+which suits tests and demonstrations.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class NameServer:
         return self._values.get(namespace)
 
     def find_order(self, topic: str) -> str | None:
-        """Returns the brokers and queues of an ordered topic if routes tell them (``orderMessageEnable``)."""
+        """Returns the brokers and queues of an ordered topic if routes include them (``orderMessageEnable``)."""
         return self.find(ORDER_TOPIC_CONFIG, topic) if self._tells_order else None
 
     # --- properties ---------------------------------------------------------------------------------------------------
 
     def list_properties(self) -> dict[str, str]:
-        """Returns the properties of a name server that mean something here."""
+        """Returns the properties of a name server that have an effect here."""
         return {_ORDER_MESSAGE_ENABLE: str(self._tells_order).lower()}
 
     def change_properties(self, changes: Mapping[str, str]) -> None:

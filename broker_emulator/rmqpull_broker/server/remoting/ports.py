@@ -1,7 +1,7 @@
-"""The ports of the remoting protocol: one for each logical broker. The first one is the name server's, too.
+"""The ports of the remoting protocol: one for each logical broker. The first one is also the name server's.
 
-A pull of 4.x does not name its broker, so each broker needs a port of its own, and one for the VIP channel if it is
-served: Java's clients up to 4.5.0 subtract two from the port that a route tells, and pull from neither (rules 4.12).
+A pull of 4.x does not name its broker, so each broker needs its own port, and another one if the VIP channel is served,
+to which Java's clients up to 4.5.0 send: they subtract two from the port in a route (rules 4.12).
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from rmqpull_broker.server.addresses import (
 
 LOOPBACK = "127.0.0.1"
 RECEIVE_BUFFER_BYTES = 1 << 18
-"""What the system is asked to hold of a connection until the broker reads it; Linux doubles it. By itself, the system
-may let this grow to many megabytes, and requests of a client that has left would be handled until all of it is read."""
+"""The receive buffer that the system is asked for; Linux doubles it. By default it may grow to many megabytes, and then
+requests of a client that has left would be handled until all of it is read."""
 _TRIES_MAX = 100
-"""Free ports that are tried until the one two below is free, too."""
+"""Free ports that are tried until the one two below is also free."""
 
 
 @dataclass(frozen=True)
 class RemotingAddress:
-    """Where to listen, and what routes tell.
+    """Where to listen, and which addresses routes have.
 
-    ``addresses`` has a (host, port) for each logical broker, or one for the first; then the others have the ports after
-    it, or free ones if it is 0. ``advertised`` has the ones that clients reach if they are others, for each broker.
-    ``tls`` serves connections that begin with TLS, and with ``needs_tls`` no others. ``has_vip`` adds the VIP channel.
+    ``addresses`` has a (host, port) for each logical broker, or only that of the first; then the others have the
+    following ports, or free ones if it is 0. ``advertised`` has an address for each broker if clients reach it at
+    another one. ``tls`` serves connections that begin with TLS, and with ``needs_tls`` no others. ``has_vip`` adds the
+    VIP channel.
     """
 
     addresses: Sequence[tuple[str, int]]
@@ -44,7 +45,7 @@ class RemotingAddress:
     has_vip: bool = False
 
     def tell(self, index: int, port: int) -> tuple[str, int]:
-        """Returns the host and port that routes tell of the broker of this index, which listens on ``port``."""
+        """Returns the host and port in routes for the broker of this index, which listens on ``port``."""
         if self.advertised:
             return self.advertised[index]
         host, _ = find_address(self.addresses, index)
@@ -61,7 +62,7 @@ class Ports(NamedTuple):
 def bind_ports(address: RemotingAddress, index: int, taken: Container[int] = ()) -> Ports:
     """Binds the ports of the broker of this index. ``taken`` are those of other brokers. Raises PortUnavailable.
 
-    The system would let two sockets have a port until one of them listens.
+    ``taken`` is needed because the system lets two sockets bind the same port until one of them listens.
     """
     host, port = find_address(address.addresses, index)
     if not address.has_vip:

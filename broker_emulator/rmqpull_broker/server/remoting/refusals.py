@@ -27,7 +27,7 @@ _SAME_MEANING: Mapping[str, int] = {
 
 
 def refuse(call: RemotingCall, error: Exception) -> RemotingCommand | None:
-    """Makes the response to a request that failed; None for an error that nobody expected."""
+    """Makes the response to a request that failed; None for an unexpected error."""
     if isinstance(error, Forbidden) and error.forbidden_type is not None:
         fields = {"forbiddenType": str(int(error.forbidden_type))}
         return call.respond(fields, code=error.response_code, remark=str(error))
@@ -41,7 +41,7 @@ def refuse(call: RemotingCall, error: Exception) -> RemotingCommand | None:
 
 
 def find_response_code(name: str) -> int:
-    """Finds the code that a fault rule names, in the words of either protocol."""
+    """Finds the code that a fault rule names, by its name in either protocol."""
     if name in ResponseCode.__members__:
         return int(ResponseCode[name])
     return _SAME_MEANING.get(name, int(ResponseCode.SYSTEM_ERROR))

@@ -1,4 +1,4 @@
-"""The table of all requests that are served."""
+"""The table of all requests of the remoting protocol and their handlers."""
 
 from __future__ import annotations
 

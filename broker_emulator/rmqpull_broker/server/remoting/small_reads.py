@@ -1,7 +1,7 @@
-"""Rests of a connection whose frame comes in many small pieces: to read a byte costs as much as to read a request.
+"""Pauses reading from a connection whose frame comes in many small pieces: reading a byte costs as much as a request.
 
-While a connection rests, the system collects what comes. So a thousand connections that send byte by byte cost a few
-reads a second each. A frame in a few pieces, as clients send it, never rests.
+While a connection rests, the system collects what arrives. So a thousand connections that send byte by byte cost a few
+reads a second each. A frame in a few pieces, as clients send it, never causes a rest.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Callable
 
 SMALL_BYTES = 1 << 10
-"""A read of fewer bytes is small."""
+"""A read of fewer bytes counts as small."""
 SMALL_READS_MAX = 16
-"""Small reads of one frame, one after the other, before the first rest."""
+"""Consecutive small reads of one frame before the first rest."""
 REST_S = 0.5
 
 
 class SmallReads:
-    """Counts the small reads of a connection. Keeps no reference to it, so that both are freed without a search."""
+    """Counts the small reads of a connection. Keeps no reference to it, so that the two are not a reference cycle."""
 
     __slots__ = ("_count", "is_resting")
 
@@ -26,7 +26,7 @@ class SmallReads:
         self._count = 0
 
     def note(self, byte_count: int, read_or_not: Callable[[], None], *, has_completed: bool) -> None:
-        """Notes a read of so many bytes, and whether it has completed a frame.
+        """Notes a read of ``byte_count`` bytes, and whether it has completed a frame.
 
         Calls ``read_or_not`` when ``is_resting`` has changed, now and later.
         """

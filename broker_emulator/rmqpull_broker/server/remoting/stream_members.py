@@ -19,7 +19,7 @@ from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
 AskMember = Callable[[str, int], Awaitable[RemotingCommand]]
-"""Asks a client by its id, and waits so many milliseconds for its answer."""
+"""Asks a client, given its id, and waits up to that many milliseconds for its answer."""
 _NO_RUNNING_INFO: dict[str, Any] = {
     **{name: {} for name in ("mqPopTable", "mqTable", "properties", "statusTable", "userConsumerInfo")},
     "subscriptionSet": [],

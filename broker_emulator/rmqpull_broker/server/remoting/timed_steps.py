@@ -1,4 +1,4 @@
-"""Coroutines whose steps are timed: how long each has kept the event loop."""
+"""Times the steps of a coroutine: how long each has occupied the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TimedSteps(Generic[T]):
                 value: T = done.value
                 return value
             finally:
-                del step  # it may have an error that refers to this frame
+                del step  # breaks a cycle: it may hold an error that refers to this frame
                 self._note(time.perf_counter() - begun_s)
             try:
                 step = partial(self._work.send, (yield awaited))
@@ -38,4 +38,4 @@ class TimedSteps(Generic[T]):
                 raise
             except BaseException as error:  # noqa: BLE001 (also that of a cancelled task: the coroutine handles it)
                 step = partial(self._work.throw, error)
-            del awaited  # it may have an error that refers to this frame
+            del awaited  # breaks a cycle, as above

@@ -14,7 +14,7 @@ from rmqpull_proto.remoting.sending_headers import CheckTransactionStateRequestH
 
 
 def make_check(state: BrokerState, check: TransactionCheck) -> RemotingCommand:
-    """Makes the request. Its body is the message with its own topic, but at the place where the half message waits."""
+    """Makes the request. Its body is the message with its own topic, but with the offsets of the half message."""
     topic, broker_name, queue_id = check.queue
     find, half, stored = state.physical_offsets.find, check.half_queue, check.stored
     msg_id = stored.message.msg_id

@@ -1,4 +1,4 @@
-"""Turns of connections: how much of each turn of the event loop their frames may take, however many they are."""
+"""Turns of connections: limits how much of each turn of the event loop their frames take, however many they are."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Protocol
 from rmqpull_broker.server.runtime.slices import SLICE_S, Clock, Slice
 
 LONG_S = 4 * SLICE_S
-"""A connection that keeps the loop longer than this, although its slice has ended before, is a heavy one."""
+"""A connection that occupies the loop for longer than this, although its slice is over, is heavy."""
 RESTS = 2
-"""How many times as long as they have worked heavy connections rest."""
+"""Heavy connections rest for this many times as long as they have worked."""
 ALONE_S = 1.0
-"""Heavy connections rest only if others were served in the last so many seconds."""
+"""Heavy connections rest only if others were served within this many seconds."""
 
 
 class TurnTaker(Protocol):
     """A connection that handles what it has received."""
 
     is_heavy: bool
-    """Whether it has kept the loop for long the last time."""
+    """Whether it occupied the loop for too long the last time."""
 
     def handle_received(self, slice_: Slice) -> bool:
         """Handles what was received until a slice is over. Returns whether there is more."""
@@ -30,10 +30,10 @@ class TurnTaker(Protocol):
 class Turns:
     """Gives connections their turns. Belongs to the event loop.
 
-    In one turn of the loop, connections that have just received something share a slice, and so do those that need more
-    time. So a request waits for two slices of other connections, and not for one of each. A single request may take
-    longer than a slice: then heavy connections rest, all together, twice as long as that request has worked, so that a
-    request of another one seldom meets two of theirs.
+    In one turn of the loop, connections that have just received something share one slice, and those that need more
+    time share another. So a request waits for two slices, not for one of each other connection. A single request may
+    take longer than a slice: then all heavy connections rest together, for twice the time of that request, so that a
+    request of another connection seldom waits for two of theirs.
     """
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
@@ -43,8 +43,8 @@ class Turns:
         self._unfinished: deque[TurnTaker] = deque()
         self._is_due = False
         self._rest_ends_s = 0.0
-        # Who was served last and when, by id: a reference would keep a closed connection. Another may get its id, which
-        # costs one rest too many or too few.
+        # Who was served last and when, by id: a reference would keep a closed connection. If another one gets the same
+        # id, there is one rest too many or too few.
         self._light: tuple[int, float] = (0, -ALONE_S)
         self._light_before_s = -ALONE_S
 

@@ -1,4 +1,4 @@
-"""Notices when somebody sets the system's clock, and keeps that no delay and no invisible time ends later for it."""
+"""Notices when the system's clock is set, and makes sure that no delay or invisible time ends later because of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_INTERVAL_MS = 1_000
 STEP_MS = 1_000
 """Smaller steps are not reported."""
 DOWN_MS_MAX = 3_600_000
-"""A broker that starts so long after its clock was found set back does not trust what the clock said then."""
+"""A broker that starts this long after its clock was found to have been set back ignores what the clock said then."""
 
 _logger = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ _logger = logging.getLogger(__name__)
 class ClockWatch:
     """Looks at the system's clock every second, and whenever something has begun later than now.
 
-    Belongs to the event loop. Arguments: the state; the way to change it; the clock; what is called when the clock was
-    set, because times have come, or are further away.
+    Belongs to the event loop. Arguments: the state; the way to change it; the clock; a callback for when the clock was
+    set, because timers must be set again.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ClockWatch:
         self._ahead_ms = 0
 
     async def start(self) -> None:
-        """Compares the clock with the data, and begins to look. Call it before anything is timed."""
+        """Compares the clock with the data, and begins to watch it. Call it before anything is timed."""
         state, store, now_ms = self._state, self._state.store, self._clock.wall_ms()
         self._ahead_ms = now_ms - self._clock.passing_ms()
         if now_ms - store.last_read_ms > DOWN_MS_MAX:
@@ -75,21 +75,21 @@ class ClockWatch:
             self._set_alarm()
 
     def _find_step_ms(self) -> int:
-        """Returns by how much the clock was set ahead since the last look; less than 0 if it was set back."""
+        """Returns by how much the clock was set ahead since the last look; negative if it was set back."""
         now_ms = self._clock.wall_ms()
         ahead_ms = now_ms - self._clock.passing_ms()
         step_ms, self._ahead_ms = ahead_ms - self._ahead_ms, ahead_ms
         if step_ms >= STEP_MS:
             _logger.warning(
-                "the clock was set ahead by %s and says %s: what is due by then comes at once",
+                "the clock was set ahead by %s and says %s: messages due by then are delivered at once",
                 format_length(step_ms),
                 format_time(now_ms),
             )
             self._state.store.trust_store_times(now_ms)
         elif step_ms <= -STEP_MS:
             _logger.warning(
-                "the clock was set back by %s and says %s: delays and invisible times end at most their own length "
-                "from now; queues with newer messages keep the store time of their last message until then",
+                "the clock was set back by %s and says %s: delays and invisible times end no later than their full "
+                "length from now; queues with newer messages keep the store time of their last message until then",
                 format_length(-step_ms),
                 format_time(now_ms),
             )
@@ -99,7 +99,7 @@ class ClockWatch:
         try:
             await self._group_commit.read_clock(self._clock.wall_ms())
         except BrokerError as error:
-            _logger.warning("cannot keep what the clock says, will retry: %s", error)
+            _logger.warning("cannot store the time of the clock, will retry: %s", error)
 
     @property
     def is_busy(self) -> bool:
@@ -107,7 +107,7 @@ class ClockWatch:
         return self._alarm.is_running
 
     async def stop(self) -> None:
-        """Looks no more. Keeps what the clock says if the age of messages depends on it."""
+        """Stops watching. Stores what the clock says if the age of messages depends on it."""
         await self._alarm.finish()
         if self._state.store.has_reads:
             await self._read_clock()

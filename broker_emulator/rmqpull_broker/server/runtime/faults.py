@@ -48,7 +48,7 @@ class Faults:
     def add(self, rule: FaultRule) -> int:
         """Adds a rule and returns its id.
 
-        Raises BadRequest for a rule that makes no sense, and TooManyRequests when there are too many.
+        Raises BadRequest for a rule that contradicts itself, and TooManyRequests when there are too many.
         """
         self._check_names(rule)
         return self._rules.add(rule)
@@ -136,4 +136,4 @@ class Faults:
         self._is_closed = True
         for future in self._waiting:
             if not future.done():
-                future.set_exception(Disconnected("the broker stops"))
+                future.set_exception(Disconnected("the broker is stopping"))

@@ -1,4 +1,4 @@
-"""Group commit: commands that arrive during a sync of the log are stored together with the next sync."""
+"""Group commit: commands that arrive during a sync of the log are stored together by the next sync."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqpull_broker.server.runtime.upkeep import Upkeep
 COMMANDS_WAITING_MAX = 10_000
 BYTES_WAITING_MAX = 256 << 20
 _AT_ONCE_BYTES = 256 << 10
-"""Commands of more memory than this are written by the disk's thread, so that other work can go on."""
+"""Commands that take more memory than this are written by the log's thread, so that other work can go on."""
 _NOT_AVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{}], "
     "messages are put to the slave, message store has been shut down, etc."
@@ -41,28 +41,28 @@ class _Waiting(NamedTuple):
 
 
 class _Slices:
-    """Slices of one write: the commands of many clients may take longer than a turn of the event loop."""
+    """The slices of one write: the commands of many clients may take longer than a turn of the event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.begin()
 
     def begin(self) -> None:
-        """Begins a slice, in a turn that others have had before."""
+        """Begins a slice, after others have had a turn."""
         self._slice = Slice(self._clock)
 
     async def pause_when_over(self) -> None:
-        """Gives others a turn after each slice. What was drafted holds meanwhile: nobody else stores facts."""
+        """Gives others a turn after each slice. The draft stays valid meanwhile: nobody else stores facts."""
         if self._slice.is_over:
             await asyncio.sleep(0)
             self.begin()
 
 
 class GroupCommit:
-    """The broker's only writer. All methods belong to the event loop; the disk has a thread.
+    """The broker's only writer. All methods belong to the event loop; the log has a thread.
 
     Arguments: the state to apply stored facts to; the storage; a callback for stored facts; a callback for each write,
-    with the number of its commands, its seconds, and its error if it failed; and what tells seconds.
+    with the number of its commands, its seconds, and its error if it failed; and a function that reads seconds.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class GroupCommit:
     async def execute(self, command: Callable[[Draft], T], byte_count: int = 0, *, makes_room: bool = False) -> T:
         """Runs a command, and returns its result when all of its facts are stored.
 
-        ``byte_count`` is about the command's memory while it waits. A command that ``makes_room`` may store messages
-        even while the storage refuses them. Raises what the command raises, TooManyRequests when too many commands
-        wait, and ServiceNotAvailable when the log fails or is closed; then nothing has changed.
+        ``byte_count`` is the command's approximate memory while it waits. A command that ``makes_room`` may store
+        messages even while the storage refuses them. Raises what the command raises, TooManyRequests when too many
+        commands wait, and ServiceNotAvailable when the log fails or is closed; then nothing has changed.
         """
         if self._is_closed:
-            raise ServiceNotAvailable("the broker stops; retry after its restart")
+            raise ServiceNotAvailable("the broker is stopping; retry after its restart")
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
             raise TooManyRequests("too many writes wait for the disk; retry later")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -108,7 +108,7 @@ class GroupCommit:
         try:
             return await answer
         finally:
-            del answer  # it may have an error that refers to this frame
+            del answer  # breaks a cycle: it may hold an error that refers to this frame
 
     async def _write(self) -> None:
         try:
@@ -127,7 +127,7 @@ class GroupCommit:
 
     async def _write_together(self, waiting: list[_Waiting]) -> None:
         draft, answers, refused, slices = Draft(self._state), [], 0, _Slices(self._clock)
-        refusals: list[str | None] = []  # asked once, and only for messages: it asks the file system
+        refusals: list[str | None] = []  # found once, and only if messages are stored, because it needs the file system
         for command, future, _, makes_room, note_time in waiting:
             await slices.pause_when_over()
             begun_s = self._clock()
@@ -156,8 +156,8 @@ class GroupCommit:
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
-        # Before any callback: stored facts must be in the state, even when a callback fails. And without a pause: the
-        # first of them counts the log as applied to its end, so a snapshot of a part would lose the others.
+        # Before any callback: stored facts must be in the state even if a callback fails. And without a pause: the
+        # first batch marks the whole write as applied, so a snapshot in between would lose the rest.
         for facts in draft.fact_batches:
             self._state.apply(facts, written)
         if refused:
@@ -175,7 +175,7 @@ class GroupCommit:
         _logger.error("the commit log cannot store %d writes: %s", count, error)
 
     async def _append(self, fact_batches: list[list[Fact]], byte_count: int) -> LogRange:
-        # To hand work to the thread and back takes longer than a small write that waits for no disk.
+        # Handing work to the thread and back takes longer than a small write that need not wait for the disk.
         if byte_count <= _AT_ONCE_BYTES and (written := self._storage.append_at_once(fact_batches)) is not None:
             return written
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, fact_batches)
@@ -216,7 +216,7 @@ class GroupCommit:
                 self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
 
     async def read_clock(self, now_ms: int) -> None:
-        """Keeps what the clock says, which is before times in the data. Raises ServiceNotAvailable."""
+        """Stores what the clock says when the data has later times. Raises ServiceNotAvailable."""
         await self.execute(lambda draft: draft.add(ClockRead(now_ms)))
 
     def end_expiry(self) -> None:
@@ -224,9 +224,9 @@ class GroupCommit:
         self._ends_expiry = True
 
     def _retention_limits(self) -> RetentionLimits:
-        """The limits of the next pass. They ignore the size until the log has grown by as much as the last pass stored
-        again: when more than retentionBytes waits, every pass would store it again. A full log cannot grow, so its size
-        counts.
+        """The limits of the next pass. The size is ignored until the log has grown by as much as the last pass stored
+        again: if more than retentionBytes is waiting, every pass would otherwise store all of it again. A log on a full
+        disk cannot grow, so there the size always applies.
         """
         limits = make_retention_limits(self._state.properties)
         if self._storage.retained_bytes < self._size_limit_from and self._storage.refusal is None:
@@ -253,7 +253,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
     if future.done():  # the caller has left
         return
     if isinstance(error, BrokerError):
-        error = error.with_traceback(None)  # it refers to frames that refer to the future
+        error = error.with_traceback(None)  # breaks a cycle: it refers to frames that refer to the future
     else:
         _logger.debug("a command failed", exc_info=error)
     future.set_exception(error)

@@ -30,7 +30,7 @@ class Histogram:
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        # A number of a list is an object, and an object alone keeps one MB of Python's memory after a flood.
+        # Not a list: its numbers would be objects, any of which can pin 1 MB of Python's memory after a burst.
         self.counts = array("Q", [0] * (len(bounds) + 1))
         self._sum = array("d", [0.0])
 
@@ -70,7 +70,7 @@ class Metrics:
         self.commit_gaps = 0
 
     def copy(self) -> Metrics:
-        """Returns the counters of this moment. Their histograms go on."""
+        """Returns a copy of the counters. It shares the histograms, which go on counting."""
         copied = Metrics()
         copied.__dict__.update((name, copy.copy(value)) for name, value in vars(self).items())
         return copied
@@ -86,7 +86,7 @@ class Metrics:
             elif isinstance(fact, ColumnsStored):
                 self._count_columns(fact)
             elif isinstance(fact, TopicDeleted):
-                # The counters must not grow for ever.
+                # So that the counters do not grow for ever.
                 for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):
                     del counter[fact.topic]
                 self._forget(1, fact.topic)

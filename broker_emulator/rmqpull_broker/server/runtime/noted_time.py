@@ -1,4 +1,4 @@
-"""Who learns how long a request has kept the event loop, where another task works for it: the writer of the log."""
+"""Charges a request for time on the event loop that another task, the writer of the log, spends on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 NOTE_TIME: ContextVar[Callable[[], Callable[[float], None] | None]] = ContextVar("NOTE_TIME", default=lambda: None)
-"""Finds what is told the seconds of each step of such work. None for requests of which nobody keeps account.
+"""Finds the function to call with the seconds of each step of such work; None if the request's time is not counted.
 
-It refers weakly to what is told: timers and tasks that a request begins keep its context for as long as they run.
+It holds a weak reference, because timers and tasks that a request starts keep its context as long as they run.
 """

@@ -1,7 +1,7 @@
-"""Consumer offsets of one-way requests: they count at once, and are stored together (rules 3.5.1).
+"""Consumer offsets of one-way requests: they take effect at once, and are stored together (rules 3.5.1).
 
-Java's consumers repeat all of their offsets every five seconds, each as a request that expects no response, and send
-them with each pull. Apache's broker keeps them in memory and writes them every five seconds. Here those that come while
+Java's consumers repeat all of their offsets every five seconds, each as a request that expects no response, and also
+with each pull. Apache's broker keeps them in memory and writes them every five seconds. Here those that arrive while
 the log is busy are stored with its next write, and an offset that is already stored is not written again.
 """
 
@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 class OffsetCommits:
     """The offsets that are not stored yet. Belongs to the event loop.
 
-    An offset that nobody waits for gives way to one that somebody has waited for, and that was stored meanwhile.
+    An offset that no caller waits for is dropped if one that a caller waited for was stored meanwhile.
     """
 
     def __init__(self, state: BrokerState, group_commit: GroupCommit) -> None:
@@ -40,19 +40,19 @@ class OffsetCommits:
         self._waiting: dict[Key, UnstoredOffset] = {}
         self._being_stored: OffsetTable = _NOTHING
         self._updates: Counter[Key] = Counter()
-        # The last offset that came for a queue, as long as it is not stored.
+        # The last offset that arrived for a queue, until it is stored.
         self._newest: dict[Key, int] = {}
         self._writer: asyncio.Task[None] | None = None
         self._lacks_room = False
 
     def find(self, group: str, queue: MessageQueue) -> int | None:
-        """Returns an offset that nobody waits for and that is not stored yet, or None."""
+        """Returns the offset that no caller waits for and that is not stored yet, or None."""
         key = group, queue
         found = self._waiting.get(key, self._being_stored.get(key))
         return None if found is None else found.offset
 
     def put(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Takes an offset that may be stored now. Without an error: the client expects no response."""
+        """Takes an offset that may be stored now. Raises nothing, because the client expects no response."""
         key = group, queue
         waiting = self._waiting.get(key)
         replaces = self._find_newest(key) if waiting is None else waiting.replaces
@@ -67,11 +67,11 @@ class OffsetCommits:
             self._writer = asyncio.get_running_loop().create_task(self._store())
 
     def _find_newest(self, key: Key) -> int:
-        """Returns the offset that will be stored before one that comes now."""
+        """Returns the offset that will be stored before one that arrives now."""
         return self._newest.get(key, self._state.consumer_offsets.get(key, NO_OFFSET))
 
     def begin_update(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Notes an offset that somebody waits for. Those that waited before give way to it."""
+        """Notes an offset that a caller waits for. It replaces those that have arrived before it."""
         key = group, queue
         self._waiting.pop(key, None)
         self._updates[key] += 1
@@ -85,7 +85,7 @@ class OffsetCommits:
             self._start()
 
     def _settle(self, keys: Iterable[Key]) -> None:
-        """Forgets the newest offsets of queues for which nothing is on its way."""
+        """Forgets the newest offsets of queues for which nothing is left to store."""
         for key in keys:
             if not self._updates[key]:
                 del self._updates[key]
@@ -93,7 +93,7 @@ class OffsetCommits:
                     self._newest.pop(key, None)
 
     def _take_ready(self) -> OffsetTable:
-        """Takes what may be stored now: what came after an update follows it."""
+        """Takes what may be stored now: offsets that arrived after an update wait for it."""
         ready = {key: entry for key, entry in self._waiting.items() if not self._updates[key]}
         for key in ready:
             del self._waiting[key]
@@ -114,7 +114,7 @@ class OffsetCommits:
             self._writer = None
 
     def _report(self, refusal: BrokerError | None) -> None:
-        """Says once that there is no room for offsets: consumers send them again and again."""
+        """Logs only once that there is no room for offsets, because consumers send them again and again."""
         if refusal is not None and not self._lacks_room:
             _logger.warning("consumer offsets are not stored: %s", refusal)
         self._lacks_room = refusal is not None

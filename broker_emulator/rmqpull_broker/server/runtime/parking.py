@@ -22,9 +22,9 @@ from rmqpull_broker.core.state.ports import MessageStore
 from rmqpull_broker.server.clock import Clock, Timer
 
 ENDED_IN_A_TURN = 100
-"""Parked pulls, or pops that wait, that end in one turn of the event loop when the broker stops."""
+"""Parked pulls, or waiting pops, that end in one turn of the event loop when the broker stops."""
 Further = AsyncGenerator[Sequence[MessageQueue] | None, None]
-"""More queues of a pull, each piece in a turn of its own; None when one of them has something new already."""
+"""More queues of a pull, one piece in each turn of the event loop; None if one of them already has something new."""
 
 
 class PullParker:
@@ -48,8 +48,8 @@ class PullParker:
 
     async def park(self, pull: ParkedPull, further: Further | None = None) -> bool:
         """Parks a pull. Returns True when it must run again: a matching message arrives, its deadline passes, a check
-        finds new messages, or the bounds of a queue change. Returns False when the broker stops: then the pull would
-        find nothing new. A pull whose caller leaves is cancelled, and removed.
+        finds new messages, or the bounds of a queue change. Returns False when the broker stops and the pull would find
+        nothing new. A pull whose caller leaves is cancelled and removed.
 
         ``further`` yields more queues of the pull.
         """
@@ -66,7 +66,7 @@ class PullParker:
         finally:
             del self._waiting[ticket]
             if not self._waiting:
-                self._waiting.clear()  # gives back the room for those that there were
+                self._waiting.clear()  # a dict keeps the memory of removed entries until it is cleared
             self._remove(ticket)
 
     async def _extend(self, ticket: int, future: asyncio.Future[bool], further: Further) -> bool:
@@ -84,7 +84,7 @@ class PullParker:
             asyncio.get_running_loop().call_soon(self._remove, ticket)
 
     def wake_for(self, facts: Iterable[Fact]) -> None:
-        """Wakes the pulls that match new messages, and those of queues that changed in another way."""
+        """Wakes the pulls that match new messages, and those of queues that have changed in other ways."""
         for fact in facts:
             if isinstance(fact, RowsStored):
                 self._wake_arrived(fact.queue, [Arrivals(fact.rows)])
@@ -121,7 +121,7 @@ class PullParker:
         self._wake(self._parked.list_pulls_of(self._parked.list_queues(topic), with_on_grid=False))
 
     def close(self) -> None:
-        """Ends all parked pulls, some in each turn of the event loop, and parks no further ones."""
+        """Ends all parked pulls, some in each turn of the event loop, and parks no more."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

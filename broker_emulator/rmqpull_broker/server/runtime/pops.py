@@ -1,4 +1,4 @@
-"""Pops on the event loop: long polling, acknowledgements, and what comes again (rules 3.17). For every protocol."""
+"""Pops on the event loop, for every protocol: long polling, acknowledgements and redelivery (rules 3.17)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN
 from rmqpull_broker.server.runtime.stats import Stats
 
 RELEASED_AFTER_MS = 1_000
-"""After so long, messages come again that were on their way to a caller that has left (rules 5.12)."""
+"""Redelivery delay for messages whose caller disconnected before it got them (rules 5.12)."""
 
 ENDS_EARLY_MS = 50
-"""A pop that waits for its caller ends so long before the caller's time is over, as in 5.3.3: what it finds at its end
-still reaches the caller."""
+"""A waiting pop ends this long before its caller's time is over, as in 5.3.3, so that what it finds at the end still
+reaches the caller."""
 
 NOTHING = PopResult(0, 0, 0)
 
@@ -56,8 +56,8 @@ _logger = logging.getLogger(__name__)
 class Pops:
     """Pops of all groups. All methods belong to the event loop.
 
-    Arguments: the state; the way to change it; the clock; a function that draws a random number below its argument;
-    what counts deliveries and acknowledgements.
+    Arguments: the state; the way to change it; the clock; a function that draws a random number below its argument; the
+    counters of deliveries and acknowledgements.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Pops:
         return len(self._waits)
 
     def count_waiting(self, topic: str, broker_name: str, group: str, queue_id: int) -> int:
-        """Returns how many pops of a group wait that name this queue id, or all queues by -1."""
+        """Returns how many waiting pops of a group name this queue id; -1 counts those of all queues."""
         return self._waits.count(topic, broker_name, group, queue_id)
 
     # --- pops --------------------------------------------------------------------------------------------------------
@@ -98,8 +98,8 @@ class Pops:
     ) -> PopResult:
         """Pops messages, and waits up to ``poll_ms`` for the first one. Without a message in time, the result is empty.
 
-        The wait takes ``left_s`` seconds of the caller's time at most, also when a manual clock stands still.
-        What was delivered to a caller that leaves comes again after a second. Raises what ``pop_messages`` raises,
+        It waits for ``left_s`` seconds of real time at most, even if a manual clock stands still. Messages that were
+        delivered to a caller that has left are redelivered after a second. Raises what ``pop_messages`` raises,
         BadRequest, TooManyRequests when too many pops of its group or of ``holder`` wait, and ServiceNotAvailable.
         """
         request.check()
@@ -157,7 +157,7 @@ class Pops:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._wake_oldest(request)  # the message that has woken it is another's now
+                self._wake_oldest(request)  # pass the wake-up on to the next waiting pop
             raise
         finally:
             timer.cancel()
@@ -177,14 +177,14 @@ class Pops:
         for ticket in left:
             request, future = self._futures[ticket]
             if future.cancelled():
-                left += self._take_oldest(request)  # its caller has left, and what has come is another's
+                left += self._take_oldest(request)  # its caller has left: pass the wake-up on
             elif not future.done():
                 future.set_result(None)
 
     def wake_for(self, facts: Iterable[Fact]) -> None:
-        """Wakes the pops that can go on after these facts.
+        """Wakes the pops that can continue after these facts.
 
-        Messages that were not acknowledged in time are stored in a topic of their own, and wake nobody (rules 6.2).
+        Messages that were not acknowledged in time are stored in a retry topic, and wake no pop (rules 6.2).
         """
         if not len(self._waits):
             return
@@ -207,11 +207,11 @@ class Pops:
                     self._wake(self._waits.take_all_of([name]))
 
     def look_again(self) -> None:
-        """Wakes all pops, because the clock was set: queues in order are free at another time. They wait again."""
+        """Wakes all pops, because the clock was set and ordered queues are free at other times. They wait again."""
         self._wake_in_turns(list(self._futures))
 
     def _wake_when_free(self, batch: PoppedInOrder) -> None:
-        """Wakes a pop when a batch in order no longer blocks its queue. A newer batch takes the place of this one."""
+        """Wakes a pop when an ordered batch no longer blocks its queue. Replaces the timer of an older batch."""
         key, now_ms = (batch.group, batch.queue), self._clock.wall_ms()
         if key in self._free_alarms:
             self._free_alarms.pop(key).cancel()
@@ -276,19 +276,23 @@ class Pops:
             task.add_done_callback(self._releases.discard)
 
     def release_all(self, group: str, result: PopResult) -> None:
-        """Makes all messages of a pop come again soon: its caller has left."""
+        """Makes all messages of a pop visible again soon, because its caller has left."""
         self.release(list(_list_receipts(group, result)))
 
     async def _release(self, messages: Sequence[DeliveredMessage]) -> None:
         try:
             await self.change_invisible_times(messages, RELEASED_AFTER_MS)
         except BrokerError as error:
-            _logger.warning("%d messages that no client has got come again after their time: %s", len(messages), error)
+            _logger.warning(
+                "%d messages that no client has got become visible again only after their invisible time: %s",
+                len(messages),
+                error,
+            )
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends all pops that wait, and lets no further one wait."""
+        """Ends all waiting pops, and lets no more wait."""
         self._is_closed = True
         for alarm in self._free_alarms.values():
             alarm.cancel()
@@ -296,7 +300,7 @@ class Pops:
         self._wake_in_turns(list(self._futures))
 
     def _wake_in_turns(self, tickets: list[int]) -> None:
-        """Wakes pops that wait, some in each turn of the event loop: a hundred thousand would take a second."""
+        """Wakes waiting pops, some in each turn of the event loop: a hundred thousand at once would take a second."""
         for ticket in tickets[-ENDED_IN_A_TURN:]:
             if ticket in self._futures:
                 _, future = self._futures[ticket]

@@ -24,13 +24,13 @@ from rmqpull_broker.core.popping.renewals import (
 from rmqpull_broker.server.clock import Alarm, Clock
 
 CHANGES_MAX = 250
-"""Receipts that one command renews. Other commands can run before the next one."""
+"""Receipts that one command renews, so that other commands can run in between."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Pops(Protocol):
-    """What renewing needs of pops."""
+    """The methods of pops that renewals need."""
 
     def is_in_flight(self, message: DeliveredMessage) -> bool:
         """Whether a message is still in flight by the delivery that its receipt names."""
@@ -78,7 +78,7 @@ class Renewer:
         """Keeps the receipt of a message that a client is about to get from ``topic``."""
         if self._renewals.keep(holder, message_id, topic, receipt, reconsume_times, self._find_ahead_ms()) is None:
             _logger.info(
-                "%d receipts are kept, the max: a message of %s comes again after %d s unless it is acknowledged",
+                "%d receipts are kept, the max: a message of %s is redelivered after %d s unless it is acknowledged",
                 RENEWALS_MAX,
                 holder.client_id,
                 FIRST_INVISIBLE_MS // 1000,
@@ -86,7 +86,7 @@ class Renewer:
         self._set_alarm()
 
     async def take(self, holder: Holder, message_id: str, receipt: Receipt) -> Receipt:
-        """Forgets a message that its client ends, and returns the newest receipt of it.
+        """Forgets a message that its client ends, and returns its newest receipt.
 
         That is ``receipt`` itself if none is kept, as for another client's message.
         """
@@ -99,11 +99,11 @@ class Renewer:
         return renewal.receipt
 
     def forget(self, holder: Holder, message_id: str, receipt: Receipt) -> None:
-        """Forgets a message that its client has not got by this delivery. It may have got a newer one meanwhile."""
+        """Forgets a delivery that its client has not got. A newer delivery of the same message stays."""
         self._renewals.drop(holder, message_id, receipt)
 
     def release_gone(self) -> None:
-        """Releases the messages of clients that have left. The check every 5 s does so, too."""
+        """Releases the messages of clients that have left. The check every 5 s does so too."""
         if len(self._renewals):
             self._must_check = True
             self._alarm.wake()
@@ -139,7 +139,7 @@ class Renewer:
             if self._pops.is_in_flight(_find_message(renewal)):
                 step = plan_step(renewal, self._find_group(name) or GroupConfig(name), now_ms)
             if step is None:
-                _logger.info("a message of %s is not renewed any more: %s", renewal.holder.client_id, renewal.receipt)
+                _logger.info("a message of %s is no longer renewed: %s", renewal.holder.client_id, renewal.receipt)
                 self._renewals.forget(renewal)
             else:
                 by_step.setdefault(step, []).append(renewal)
@@ -167,13 +167,17 @@ class Renewer:
                 self._renewals.forget(renewal)
 
     async def _release(self, renewals: Sequence[Renewal]) -> None:
-        """Makes messages visible soon whose clients have left."""
+        """Makes messages whose clients have left visible soon."""
         for first in range(0, len(renewals), CHANGES_MAX):
             some = renewals[first : first + CHANGES_MAX]
             try:
                 await self._change(some, RELEASED_MS)
             except BrokerError as error:
-                _logger.warning("%d messages of clients that left come again after their time: %s", len(some), error)
+                _logger.warning(
+                    "%d messages of clients that left become visible again only after their invisible time: %s",
+                    len(some),
+                    error,
+                )
 
     async def _change(self, renewals: Sequence[Renewal], invisible_ms: int) -> list[Receipt]:
         if not renewals:
@@ -183,7 +187,7 @@ class Renewer:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Renews no more, and releases everything, as Apache's proxy does when it stops."""
+        """Stops renewing, and releases all messages, as Apache's proxy does when it stops."""
         await self._alarm.finish()
         await self._release(self._renewals.take_all(lambda _: True))
 

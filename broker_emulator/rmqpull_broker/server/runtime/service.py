@@ -1,4 +1,4 @@
-"""What every handler works with: the caller, the state, and the ways to change it and to park a pull."""
+"""What every handler gets: the caller, the state, and the ways to change it and to park a pull."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rmqpull_broker.server.runtime.stats import Stats
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
 _GROUPS_AT_ONCE = 10
-"""Groups that one command creates, so that a heartbeat of many does not keep the event loop."""
+"""Groups that one command creates, so that a heartbeat with many groups does not block the event loop."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class Caller:
     """The client of a call: its address, ``host:port``, its client id, and the time until its deadline.
 
-    Language and version are as the client's library reports them: any text.
+    Language and version are as the client's library reports them, in any form.
     """
 
     address: str
@@ -85,14 +85,14 @@ class Service:
     access: Access = field(default_factory=Access)
     slices: Slices = field(default_factory=Slices)
     instance_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Tells this run of the broker from others."""
+    """Identifies this run of the broker."""
 
     def make_creation_id(self) -> str:
-        """Creates an id for the creation of a topic."""
+        """Makes a creation id for a topic."""
         return self.sender.message_ids.take_one(self.clock_ms())
 
     async def execute(self, command: Callable[[Draft], T]) -> T:
-        """Runs a command that mostly changes nothing, without waiting for the disk then. The command may run twice.
+        """Runs a command that mostly changes nothing, and then need not wait for the disk. The command may run twice.
 
         Raises what the command raises, and what :meth:`GroupCommit.execute` raises.
         """
@@ -102,8 +102,8 @@ class Service:
     def try_command(self, command: Callable[[Draft], T]) -> tuple[T, bool]:
         """Runs a command without storing anything. Returns its result, and whether it changes nothing.
 
-        Otherwise the result does not hold: run the command again with :meth:`GroupCommit.execute`. Raises what the
-        command raises.
+        If it changes something, the result is not valid: run the command again with :meth:`GroupCommit.execute`. Raises
+        what the command raises.
         """
         draft = Draft(self.state)
         answer = command(draft)
@@ -115,7 +115,7 @@ class Service:
         return self.clock.wall_ms()
 
     def steady_ms(self) -> int:
-        """Milliseconds since the epoch, as if nobody had set the clock since the start."""
+        """Milliseconds since the epoch, as if the clock had not been set since the start."""
         return self.clock.steady_ms()
 
     async def ensure_groups(self, groups: Iterable[str]) -> list[GroupConfig]:

@@ -1,4 +1,4 @@
-"""Long work in slices of the event loop's time: other requests have their turns between two slices."""
+"""Runs long work in slices of the event loop's time, so that other requests have their turns in between."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 SLICE_S = 0.0015
-"""Seconds of one turn of the event loop for one request or connection. The last step of a slice may end later."""
+"""Seconds that one request or connection gets in a turn of the event loop. The last step of a slice may end later."""
 
 T = TypeVar("T")
 Clock = Callable[[], float]
-"""Tells seconds, from any beginning."""
+"""Reads a time in seconds, counted from any moment."""
 
 
 class Slice:
@@ -25,20 +25,20 @@ class Slice:
         self._end_s = clock() + SLICE_S
 
     def set_aside(self, seconds: float) -> None:
-        """Leaves time for what was begun, and runs when the slice is over."""
+        """Shortens the slice, to leave time for a task that was begun and runs after it."""
         self._end_s -= seconds
 
     @property
     def is_over(self) -> bool:
-        """Whether it is the turn of others."""
+        """Whether it is now the turn of others."""
         return self._clock() >= self._end_s
 
 
 class Slices:
     """Runs long work, see :mod:`rmqpull_broker.core.steps`. Belongs to the event loop.
 
-    Work that takes more than one slice waits for other such work, so that a turn has one of their slices, and the parts
-    of one result are kept at a time.
+    Work that takes more than one slice waits for other such work, so that each turn has only one such slice, and the
+    parts of only one result are in memory.
     """
 
     def __init__(self, clock: Clock = time.perf_counter) -> None:
@@ -72,9 +72,9 @@ class Slices:
                 await asyncio.sleep(0)
 
     async def pause(self) -> None:
-        """Ends a slice of work that waits in between, and returns when its next one may begin.
+        """Ends a slice of work that also waits for other things, and returns when its next slice may begin.
 
-        A turn has one slice of such work, whoever it is for, besides one of :meth:`finish`.
+        A turn has one slice of such work in all, besides one of :meth:`finish`.
         """
         async with self._pausing:
             await asyncio.sleep(0)

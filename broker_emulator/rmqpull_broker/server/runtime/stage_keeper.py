@@ -1,4 +1,4 @@
-"""What the broker does for stages by itself: it stores committed messages, and drops stages that time out."""
+"""What the broker does with stages by itself: it stores committed messages, and drops stages that time out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 
 TIMEOUT_MS = 600_000
-"""The timeout of stages when their writer gives none."""
+"""The timeout of stages whose writer gives none."""
 TIMEOUT_MS_MAX = 24 * 3_600_000
 RETRY_MS = 1_000
-"""After a write that failed."""
+"""The delay before a retry, after a failed write."""
 
 _NOT_STORED = "the committed messages of {} are not stored yet; the broker retries: {}"
-_STOPPING = "the broker stops; committed messages become readable after its restart"
+_STOPPING = "the broker is stopping; committed messages become readable after its restart"
 
 _logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class StageKeeper:
         self._group_commit = group_commit
         self._clock = clock
         self._sender = sender
-        # Of each transaction with stages that are not committed, and of a few without stages.
+        # By transaction: of all that have uncommitted stages, and of a few that have none any more.
         self._deadlines: dict[TransactionId, int] = {}
         self._waiting: list[tuple[TransactionId, asyncio.Future[None]]] = []
         self._dropping = Alarm(clock, self._drop_overdue)
@@ -147,7 +147,7 @@ class StageKeeper:
             transaction for transaction, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms
         ]:
             if self._deadlines.get(transaction, now_ms + 1) > now_ms:
-                continue  # kept alive meanwhile
+                continue  # a writer has kept it alive meanwhile
             # Before the drop, so that a stage that starts meanwhile gets its own deadline.
             del self._deadlines[transaction]
             try:
@@ -167,7 +167,7 @@ class StageKeeper:
         return self._storing.is_running or self._dropping.is_running
 
     async def stop(self) -> None:
-        """Stops; the next start stores the rest of what is committed."""
+        """Stops. The next start stores the rest of what is committed."""
         self._is_stopped = True
         await self._storing.cancel()
         await self._dropping.cancel()

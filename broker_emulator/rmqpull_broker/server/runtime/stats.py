@@ -1,6 +1,6 @@
-"""How many messages came and went in the last minute, hour and day: what VIEW_BROKER_STATS_DATA tells.
+"""Counts messages sent and received in the last minute, hour and day, for VIEW_BROKER_STATS_DATA.
 
-As with Apache's broker, the minute is counted in steps of 10 s, the hour in steps of 10 min, and the day in steps of an
+As in Apache's broker, the minute is counted in steps of 10 s, the hour in steps of 10 min, and the day in steps of an
 hour. Belongs to the event loop.
 """
 
@@ -14,7 +14,7 @@ from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 
 STATS_MAX = 10_000
-"""Stats that are kept: of topics, and of groups on topics. Above it, the one that changed first is forgotten."""
+"""The most stats, of topics and of groups on topics. Above this limit, the least recently changed one is forgotten."""
 
 TOPIC_PUT_NUMS, GROUP_GET_NUMS = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
@@ -22,7 +22,7 @@ _SECONDS_MS, _MINUTES_MS, _HOURS_MS = 10_000, 600_000, 3_600_000
 
 
 class Snapshot(NamedTuple):
-    """What a stat says of one period: how many messages, per second, and at a time."""
+    """A stat for one period: the number of messages, how many per second, and how many at a time."""
 
     sum: int
     tps: float
@@ -30,7 +30,7 @@ class Snapshot(NamedTuple):
 
 
 class _Period:
-    """The last steps of a period. Old steps are dropped when a new one begins, or when somebody looks."""
+    """The last steps of a period. Old steps are dropped when a new one begins, or when the period is read."""
 
     def __init__(self, step_ms: int, step_count: int) -> None:
         self._step_ms, self._step_count = step_ms, step_count

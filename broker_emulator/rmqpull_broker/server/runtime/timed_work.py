@@ -16,9 +16,9 @@ from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 
 RETRY_MS = 100
-"""After a failed delivery, as in Apache's ScheduleMessageService (rules 3.14.1)."""
+"""The delay before a retry after a failed delivery, as in Apache's ScheduleMessageService (rules 3.14.1)."""
 CLEANING_INTERVAL_MS = 10_000
-"""As cleanResourceInterval of Apache's broker."""
+"""Like cleanResourceInterval of Apache's broker."""
 
 _logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class TimedWork:
         return any(alarm.is_running for alarm in (self._deliveries, self._revivals, self._checks))
 
     async def stop(self) -> None:
-        """Stops; the next start delivers what falls due until then."""
+        """Stops. The next start delivers what falls due until then."""
         await self._deliveries.cancel()
         await self._revivals.cancel()
         await self._checks.cancel()
@@ -134,7 +134,7 @@ def _set(alarm: Alarm, due_ms: int | None, clock: Clock) -> None:
 class Cleaner:
     """Applies retention every ten seconds: deletes messages that are too old or too many.
 
-    Belongs to the event loop. Arguments: the group commit, which deletes them; the clock, which decides what is old.
+    Belongs to the event loop. Arguments: the group commit, which deletes them; the clock, by which they are old.
     """
 
     def __init__(self, group_commit: GroupCommit, clock: Clock) -> None:
@@ -153,7 +153,7 @@ class Cleaner:
         except BrokerError as error:
             _logger.warning("cannot delete old messages: %s", error)
         finally:
-            # A pass that takes longer than an interval skips the passes that it has missed.
+            # After a pass that takes longer than an interval, the missed passes are skipped.
             missed = (self._clock.passing_ms() - begun_ms) // CLEANING_INTERVAL_MS
             self._alarm.set(begun_ms + (missed + 1) * CLEANING_INTERVAL_MS)
 

@@ -1,7 +1,7 @@
-"""Closed connections without cycles.
+"""Breaks the reference cycles of closed connections.
 
-A transport of asyncio keeps methods of its own, and so refers to itself. What has lived for long and goes in a cycle is
-never freed where the garbage collector looks at each object once (:mod:`rmqpull_broker.lean`).
+A transport of asyncio holds its own bound methods, and so refers to itself. A long-lived object in a cycle is never
+freed where the garbage collector visits each object only once (:mod:`rmqpull_broker.lean`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def find_selector_transport(transport: asyncio.BaseTransport) -> asyncio.BaseTra
 
 
 def cut_cycles(transport: asyncio.BaseTransport) -> None:
-    """Lets a closed transport forget its own methods. It reads and writes nothing any more."""
+    """Removes a closed transport's references to its own methods. It no longer reads or writes."""
     attributes = getattr(transport, "__dict__", {})
     for name, value in list(attributes.items()):
         if getattr(value, "__self__", None) is transport:
@@ -26,14 +26,14 @@ def cut_cycles(transport: asyncio.BaseTransport) -> None:
 
 
 def cut_failed_handshake(connected: socket.socket, descriptor: int, error: BaseException) -> None:
-    """Lets a connection be freed whose handshake of TLS has failed: its protocol never learns of its transport.
+    """Breaks the cycles of a connection whose TLS handshake has failed: its protocol never gets its transport.
 
-    ``descriptor`` is the one that the socket had: it may be closed by now. The error refers to frames that refer to it.
+    ``descriptor`` is that of the socket, which may be closed by now. The error refers to frames that refer to it.
     """
     loop = asyncio.get_running_loop()
     transport = getattr(loop, "_transports", {}).get(descriptor)
     if transport is not None and getattr(transport.get_extra_info("socket"), "_sock", None) is connected:
-        loop.call_soon(cut_cycles, transport)  # when it has closed, which is due before
+        loop.call_soon(cut_cycles, transport)  # runs after the transport's own close, which is already scheduled
     seen: BaseException | None = error
     while seen is not None:
         seen.__traceback__ = None

@@ -17,7 +17,7 @@ class Upkeep:
     """Runs the storage's jobs, one at a time, on a thread of their own. All methods belong to the event loop.
 
     Facts that the storage did not sync at once are synced after at most ``flush_interval_ms`` milliseconds of the
-    system's clock, also when the broker has a manual one.
+    system's clock, even if the broker has a manual one.
     """
 
     def __init__(self, state: BrokerState, storage: Storage, flush_interval_ms: int) -> None:
@@ -30,7 +30,7 @@ class Upkeep:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
 
     async def keep_up(self) -> None:
-        """Starts due jobs. Call it between two writes; it waits when the storage has fallen behind."""
+        """Starts due jobs. Call it between two writes; it waits if the storage has fallen behind."""
         self._sync_later()
         if self._job is None and (job := self._storage.due_job(self._state)) is not None:
             self._start(job)

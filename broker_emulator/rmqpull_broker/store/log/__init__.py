@@ -1,1 +1,1 @@
-"""The commit log: records, segments and their replay."""
+"""The commit log: its records, its segments and their replay."""

@@ -1,6 +1,6 @@
-"""The commit log: every acknowledged command is in it, and everything else that the broker knows is derived from it.
+"""The commit log: every acknowledged command is in it, and all other state of the broker is derived from it.
 
-docs/durability.md says what it promises, and under which assumptions.
+docs/durability.md says what it guarantees, and under which assumptions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CommitLog:
         self._segment_bytes = segment_bytes
         self._syncs_appends = syncs_appends
         self._lock = threading.RLock()
-        self._one_sync = threading.Lock()  # is taken before the other, and never while that is held
+        self._one_sync = threading.Lock()  # acquired before the other lock, never while that is held
         self._syncing: AppendFile | None = None
         self._active: AppendFile | None = None
         self._bases = list_segment_bases(file_system)
@@ -80,7 +80,7 @@ class CommitLog:
     # --- restart -------------------------------------------------------------------------------------------------
 
     def recover(self, apply: Apply, from_position: int = 0) -> Recovery:
-        """Gives every batch of facts after ``from_position`` to ``apply``, in order, and opens the log for appending.
+        """Passes every batch of facts after ``from_position`` to ``apply``, in order, and opens the log for appending.
 
         Call it once, before anything else. ``from_position`` is the position of a snapshot; the log was synced up to
         there. Raises CorruptLog when acknowledged records are damaged, missing or of another format.
@@ -95,7 +95,7 @@ class CommitLog:
     def _reopen(self) -> None:
         if self._size:
             self._active = self._file_system.append(segment_name(self._base))
-            # A killed process may not have synced its last writes. From now on the log relies on them.
+            # A killed process may not have synced its last writes, on which the log relies from now on.
             self._active.sync()
         self._synced = self.end
         self.leave_mark()
@@ -163,7 +163,7 @@ class CommitLog:
         try:
             active.sync()
         except OSError:
-            # The system may have dropped the pages, and the next sync of this file would succeed without them.
+            # After a failed sync, the system may have dropped the pages: the next sync would succeed without them.
             self._must_roll = True
             self._cut_failed_write()
             raise
@@ -172,7 +172,7 @@ class CommitLog:
         try:
             self._file_system.truncate(segment_name(self._base), self._size)
         except OSError:
-            # The name of the next segment, or a mark there, tells these bytes from acknowledged ones.
+            # The name of the next segment, or a mark there, distinguishes these bytes from acknowledged ones.
             self._must_roll, self._ends_with_mark = True, False
 
     def _writable_segment(self) -> AppendFile:
@@ -181,7 +181,7 @@ class CommitLog:
         return self._roll()
 
     def _roll(self) -> AppendFile:
-        """Begins a new segment. Syncs the old one first, or a power cut could leave a gap between them."""
+        """Begins a new segment. Syncs the old one first: otherwise a power cut could leave a gap between them."""
         if self._active is not None:
             self._sync_all()
             self._close_active()
@@ -208,7 +208,7 @@ class CommitLog:
     def sync(self) -> None:
         """Returns when everything appended until now is safe from a power cut. Raises OSError.
 
-        A disk may take long for it, so appends go on meanwhile.
+        This can take long, so appends continue meanwhile.
         """
         with self._one_sync:
             with self._lock:
@@ -238,9 +238,9 @@ class CommitLog:
         self._active = None
 
     def leave_mark(self) -> None:
-        """Syncs, and writes a mark that says so. Damage before the mark is then not taken for an interrupted write.
+        """Syncs, and writes a mark that says so, so that damage before it is not taken for an interrupted write.
 
-        Does nothing when the disk is too full: a broker must be able to start and stop then.
+        Does nothing if the disk is too full, because a broker must be able to start and stop even so.
         """
         with self._lock, contextlib.suppress(OSError):
             self._sync_all()

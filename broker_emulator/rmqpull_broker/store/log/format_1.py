@@ -1,4 +1,4 @@
-"""Records of format version 1, which release 0.1.0 wrote. They are read, and never written.
+"""Records of format version 1, which release 0.1.0 wrote. They are read, but never written.
 
 Four kinds of entries differ: a topic has one number of queues, a group has only a name, messages have no system
 properties, and each text of a row follows its length.
@@ -34,7 +34,7 @@ _NO_TIME = -(1 << 63)
 
 
 def decode_entry(kind: int, header: bytes, data: memoryview) -> Fact | None:
-    """Returns the fact of an entry; None when the present format is the same."""
+    """Returns the fact of an entry; None if the current format is the same."""
     if kind == _TOPIC:
         form = json.loads(header)
         queues, topic_type = form["queues"], TopicType(form["type"])

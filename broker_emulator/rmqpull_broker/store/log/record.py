@@ -51,8 +51,8 @@ from rmqpull_broker.store.log.rows import LoggedRows, encode_rows
 
 FORMAT_VERSION = 4
 _READ_VERSIONS = (format_1.VERSION, 2, FORMAT_VERSION)
-"""Version 2 is the present one without lengths of what waits, and without ``facts.ClockRead``. No segment has version
-3: a flipped bit would turn it into another version that can be read."""
+"""Version 2 is the current one without lengths of waiting messages, and without ``facts.ClockRead``. No segment has
+version 3, because a flipped bit would turn it into another readable version."""
 SEGMENT_MAGIC = b"RMQPLOG\x00"
 RECORD_MAGIC = b"RMQR"
 
@@ -82,7 +82,7 @@ def encode_segment_header() -> bytes:
 
 
 def is_torn_header(data: memoryview) -> bool:
-    """Whether a segment is only a header with parts that are zero: it was never synced."""
+    """Whether a segment is only a header that is partly zero, and so was never synced."""
     header = encode_segment_header()
     return (
         len(data) == len(header)
@@ -207,11 +207,11 @@ def _decode(kind: int, header: bytes, data: memoryview) -> Fact:
 
 
 def _from_json(header: bytes) -> Any:
-    """Decodes a header. ``json.loads`` would look for its encoding each time."""
+    """Decodes a header. Not by ``json.loads``, which detects the encoding each time."""
     return _decode_json(header.decode())
 
 
 @functools.lru_cache(maxsize=4096)
 def _decode_queue(header: bytes) -> MessageQueue:
-    """Cached, because most records are single messages of few queues."""
+    """Cached, because most records are single messages to a few queues."""
     return MessageQueue(*_from_json(header))

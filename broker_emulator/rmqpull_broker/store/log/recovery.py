@@ -19,14 +19,14 @@ from rmqpull_broker.store.log.segments import CorruptLog, is_synced_behind, is_z
 from rmqpull_broker.store.vfs import FileSystem
 
 ROWS_TOGETHER_MAX = 4096
-"""Records of single messages that are applied together."""
+"""The most records of single messages that are applied together."""
 
 Apply = Callable[[list[Fact], LogRange], None]
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What recovery found. ``dropped_bytes`` were never acknowledged and were cut off ``dropped_from``."""
+    """What recovery found. ``dropped_bytes`` were never acknowledged, and were cut off file ``dropped_from``."""
 
     fact_batches: int
     dropped_bytes: int = 0
@@ -35,9 +35,9 @@ class Recovery:
 
 @contextlib.contextmanager
 def pause_cycle_search() -> Iterator[None]:
-    """Pauses the cycle search of the garbage collector, which would take half of the time of a replay.
+    """Pauses the garbage collector's search for cycles, which would take half of the time of a replay.
 
-    A replay makes a tuple for each message, and no cycles.
+    A replay makes a tuple for each message, but no cycles.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -49,7 +49,7 @@ def pause_cycle_search() -> Iterator[None]:
 
 
 class LogRecovery:
-    """Replays the segments of a directory, and says how the log ends.
+    """Replays the segments of a directory, and finds out how the log ends.
 
     Arguments: the directory; the log positions at which its segments begin; the function that gets every batch of facts
     after ``from_position``, in order. The log was synced up to there when the newest snapshot was taken.
@@ -177,7 +177,7 @@ class LogRecovery:
 class _RowCollector:
     """Collects records of single messages, and applies those of each queue together.
 
-    The order among queues does not matter, since these records store messages and nothing else.
+    The order among queues does not matter, because these records only store messages.
     """
 
     def __init__(self, apply: Apply, segment: int) -> None:
@@ -187,7 +187,7 @@ class _RowCollector:
         self._count = self._begin = self._end = 0
 
     def add(self, lone: tuple[MessageQueue, bytes], position: int, size: int) -> None:
-        """Adds queue and rows of the record of ``size`` bytes at that log position."""
+        """Adds the queue and rows of the record of ``size`` bytes at that log position."""
         if not self._count:
             self._begin = position
         self._end = position + size

@@ -1,4 +1,4 @@
-"""The bytes of single messages in a record: their number (int64), and then each message.
+"""The bytes of single messages in a record: their number (int64), and then a row for each message.
 
 A row is a fixed part and its texts. The fixed part has the lengths of the texts (-1 for null)::
 
@@ -9,7 +9,7 @@ A row is a fixed part and its texts. The fixed part has the lengths of the texts
     those seven texts
     each key, and name and value of each property, with its length (int32) before it
 
-A replay of the log turns rows into columns without a Python object for each. That takes most of its time.
+A replay of the log turns rows into columns, without a Python object for each, and spends most of its time doing so.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 class LoggedRows(RowsStored):
-    """Messages of one or more sends in the form of the log. Objects are made only when ``rows`` is read.
+    """Messages of one or more sends as the log stores them. Objects are made only when ``rows`` is read.
 
     ``sends`` has the result of :func:`encode_rows` for each send.
     """

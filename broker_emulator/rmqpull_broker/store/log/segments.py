@@ -9,7 +9,7 @@ from rmqpull_broker.store.log import record
 from rmqpull_broker.store.vfs import FileSystem, ReadFile
 
 WINDOW_BYTES = 4 << 20
-"""The size of the window. A larger record is read alone."""
+"""The size of the window. A record larger than this is read alone."""
 
 _SUFFIX = ".log"
 _SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
@@ -20,7 +20,7 @@ class CorruptLog(Exception):
 
 
 def segment_name(base: int) -> str:
-    """Returns the name of a segment: like in Apache's broker, the 20 digits of the log position at which it begins."""
+    """Returns the name of a segment: as in Apache's broker, the log position at which it begins, in 20 digits."""
     return f"{base:020d}{_SUFFIX}"
 
 
@@ -52,8 +52,8 @@ def read_frames(file: ReadFile, offset: int, end: int) -> Iterator[tuple[int, re
 def is_synced_behind(data: memoryview, damaged: int, base: int) -> bool:
     """Whether a record after ``damaged``, an offset in the segment, says that the log was synced beyond it.
 
-    A record can only say that about bytes before itself. So bytes of a message that look like a record of another log
-    do not count.
+    A record can only say that about bytes before itself. So a message whose body contains a record of another log does
+    not count.
     """
     for found in re.finditer(re.escape(record.RECORD_MAGIC), data[damaged + 1 :]):
         offset = damaged + 1 + found.start()

@@ -65,7 +65,7 @@ def _topic_from_json(form: dict[str, Any]) -> TopicPut:
 
 
 def _group_to_json(fact: GroupPut) -> dict[str, Any]:
-    """A group without a retry policy and a flag of its own is written as before there were any."""
+    """A group without its own retry policy and flag is written as in releases that did not have them."""
     form = {name: value for name, value in vars(fact.group).items() if value is not None}
     if fact.group.retry_policy is not None:
         form["retry_policy"] = asdict(fact.group.retry_policy)
@@ -103,7 +103,7 @@ def _pop_ended_from_json(form: Any) -> PopEnded:
 
 
 def _offset_ranges_to_json(offsets: Sequence[int]) -> dict[str, int] | Sequence[int]:
-    """Neighbours, as most deliveries have, are written as their first one and their number."""
+    """Consecutive offsets, as most deliveries have, are written as the first one and their number."""
     return {"first": offsets.start, "count": len(offsets)} if isinstance(offsets, range) else offsets
 
 
@@ -149,7 +149,7 @@ def _commit_from_json(form: Any) -> StagesCommitted:
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
     Codec(2, GroupPut, _group_to_json, _group_from_json),
-    # 3 and 4 are messages, 19 and 24 StillDelayed; ``record`` encodes them.
+    # Numbers 3 and 4 are messages, 19 and 24 StillDelayed, all of which ``record`` encodes.
     Codec(
         5,
         OffsetsCommitted,

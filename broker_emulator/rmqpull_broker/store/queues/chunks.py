@@ -25,7 +25,7 @@ from rmqpull_broker.core.state.ports import LogRange
 CHUNK_MAGIC = b"RMQK"
 CHUNK_ROWS_MAX = 8192
 CHUNK_BYTES_MAX = 8 << 20
-"""Chunks are merged up to these sizes. Only a larger batch makes a larger chunk."""
+"""Chunks are merged up to these sizes. A chunk is larger only if it is a single larger batch."""
 
 _HEADER = struct.Struct("<4sIQ")
 _LENGTH = struct.Struct("<Q")
@@ -61,7 +61,7 @@ class SavedChunk(NamedTuple):
 
 
 class PackedRows(NamedTuple):
-    """Compressed rows, for messages that nobody reads soon."""
+    """Compressed rows, for messages that are not read soon."""
 
     data: bytes
     byte_count: int
@@ -91,15 +91,15 @@ class FreshChunk(NamedTuple):
     def pack(self) -> FreshChunk:
         """Returns the chunk with compressed rows."""
         data = self.batch.serialize()
-        # As bytes: an Arrow buffer would keep the maximum size that the compression could have needed.
+        # As bytes, because an Arrow buffer would keep the maximum size that the compression could have needed.
         packed = PackedRows(pa.compress(data, "zstd", asbytes=True), data.size)
-        # Merges leave free memory behind that would stay unused.
+        # Merges leave free memory in Arrow's pool that nothing would use.
         pa.default_memory_pool().release_unused()
         return self._replace(rows=packed, byte_count=len(packed.data))
 
     @property
     def is_full(self) -> bool:
-        """Whether it is too large to be merged with a chunk of its size."""
+        """Whether it is too large to be merged with a chunk of the same size."""
         return 2 * self.row_count > CHUNK_ROWS_MAX or 2 * self.byte_count > CHUNK_BYTES_MAX
 
     def merge(self, following: FreshChunk) -> FreshChunk:
@@ -120,7 +120,7 @@ class FreshChunk(NamedTuple):
 
 
 def span(first: LogRange, last: LogRange) -> LogRange:
-    """Returns the range from the begin of one write to the end of a later one."""
+    """Returns the range from the beginning of one write to the end of a later one."""
     return LogRange(first.segment, first.from_position, last.until_position)
 
 

@@ -2,7 +2,7 @@
 
 A single send needs no Arrow: its rows are added to the tail. The tail becomes a chunk when it is full or when a reader
 needs it. Small chunks are merged when they are added, so that readers of a queue filled in small batches get large
-ones. A chunk that will not be merged any more is final. Final chunks may be saved; then only their locations stay in
+ones. A chunk that will no longer be merged is final. Final chunks may be saved; then only their locations stay in
 memory.
 """
 
@@ -23,7 +23,7 @@ from rmqpull_broker.store.queues.chunks import FreshChunk, PackedRows, SavedChun
 
 TAIL_ROWS_MAX = 1024
 ROW_BYTES = 1024
-"""About how much memory a row of the tail takes, without its body."""
+"""The approximate memory of a row of the tail, without its body."""
 
 Load = Callable[[SavedChunk], pa.RecordBatch]
 
@@ -46,7 +46,7 @@ class ConsumeQueue:
     ) -> None:
         self._load = load
         self._packs = packs
-        # The compressed chunk that was read last, and its rows.
+        # A cache: the compressed chunk that was read last, and its rows.
         self._unpacked: tuple[FreshChunk, pa.RecordBatch] | None = None
         self._min_offset = min_offset
         self._chunks: list[FreshChunk | SavedChunk] = list(saved)
@@ -126,7 +126,7 @@ class ConsumeQueue:
         self._tail, self._logged, self._logged_count, self._tail_written = [], [], 0, None
 
     def _add_chunk(self, chunk: FreshChunk) -> None:
-        """Merges the chunk with the last one while that is not larger: a row is copied at most log2(rows) times."""
+        """Merges the chunk with the last one while that is not larger, so a row is copied at most log2(rows) times."""
         self._chunks_end += chunk.row_count
         self._last_store_ms = chunk.last_store_ms
         self.unsaved_bytes += chunk.byte_count
@@ -174,7 +174,7 @@ class ConsumeQueue:
 
     @property
     def loose_bytes(self) -> int:
-        """About how many bytes are neither saved nor ready to be saved."""
+        """The approximate bytes that are neither saved nor ready to be saved."""
         return self.unsaved_bytes - sum(chunk.byte_count for chunk in self.list_ready())
 
     @property
@@ -202,7 +202,7 @@ class ConsumeQueue:
             ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
             for chunk in self.list_fresh()
         ]
-        # The last send is a fact of its own: its store time is that of the queue.
+        # The last send is a separate fact, because its store time becomes that of the queue.
         if self._logged:
             older, last = self._logged[:-1], self._logged[-1]
             return [*facts, *([LoggedRows(queue, *older)] if older else []), LoggedRows(queue, last)]
@@ -272,7 +272,7 @@ class ConsumeQueue:
 
 
 def split_last(queue: MessageQueue, rows: Sequence[StoredMessage]) -> list[RowsStored]:
-    """Returns rows as facts, of which the last one has the store time of the last row."""
+    """Splits rows into facts such that the last fact has the store time of the last row."""
     if not rows:
         return []
     if rows[0].store_timestamp_ms == rows[-1].store_timestamp_ms:

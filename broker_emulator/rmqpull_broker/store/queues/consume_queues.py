@@ -28,12 +28,12 @@ from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 
 TAILS_AT_ONCE, TAIL_ROWS_AT_ONCE = 50, 2_048
-"""Tails that become chunks in one turn of the event loop: fewer, when they have so many rows together."""
+"""The most tails, and the rows, that become chunks in one turn of the event loop."""
 SLICES_PER_BATCH_MAX = 16
-"""A part of a batch that is smaller than one so many-th is copied. A slice would keep the whole batch in memory."""
+"""A part of a batch smaller than this fraction (1/16) is copied, because a slice keeps the whole batch in memory."""
 
 READS_APART_MS = 60_000
-"""How exactly the age of messages is kept that a store without queue files has got while its clock was behind."""
+"""The precision of ages of messages that a store without queue files got while its clock was behind."""
 _EMPTY = Bounds(0, 0)
 
 
@@ -51,8 +51,8 @@ class SegmentMark(NamedTuple):
 
 
 class NewestTimes(NamedTuple):
-    """The newest store time; when the last message was written at the latest; what the clock said when it was last
-    found set back, or 0."""
+    """The newest store time; the latest time at which the last message can have been written; the time at which the
+    clock was last found to have been set back, or 0."""
 
     store_ms: int
     written_ms: int
@@ -84,8 +84,8 @@ class ConsumeQueues:
         self._newest_store_ms = 0
         self._newest_written_ms = 0
         self.last_read_ms = 0
-        """What the clock said when it was last found set back; 0 if it never was."""
-        # Of a store without queue files, whose chunks have no marks: after which write, and what the clock said.
+        """The time at which the clock was last found to have been set back; 0 if it never was."""
+        # Only without queue files, where chunks have no marks: (log position, time) of each such reading of the clock.
         self._reads: list[tuple[int, int]] = []
         self.applied_until = 0
         """The log position up to which facts were applied."""
@@ -97,7 +97,7 @@ class ConsumeQueues:
     # --- the message store ---------------------------------------------------------------------------------------
 
     def list_queues(self) -> Iterable[MessageQueue]:
-        """Returns the queues that have got messages."""
+        """Returns the queues that have ever had messages."""
         return self._queues.keys()
 
     def bounds(self, queue: MessageQueue) -> Bounds:
@@ -233,11 +233,11 @@ class ConsumeQueues:
 
     @property
     def newest_written_ms(self) -> int:
-        """When the last message was written at the latest. Later than now if the clock was set back since."""
+        """The latest time at which the last message can have been written. Later than now if the clock was set back."""
         return self._newest_written_ms
 
     def _read_clock(self, time_ms: int) -> None:
-        """Nothing that is stored by now was written later."""
+        """Notes that everything stored so far was written no later than ``time_ms``."""
         self.marks = [mark._replace(newest_written_ms=min(mark.newest_written_ms, time_ms)) for mark in self.marks]
         self._newest_written_ms = min(self._newest_written_ms, time_ms)
         self.last_read_ms = time_ms
@@ -248,9 +248,9 @@ class ConsumeQueues:
             self._reads.append((self.applied_until, time_ms))
 
     def trust_store_times(self, now_ms: int) -> None:
-        """Takes the store times up to ``now_ms`` for the times of writing again, whatever the clock said since.
+        """Treats store times up to ``now_ms`` as the times of writing again, whatever the clock said since.
 
-        The clock was set ahead. It may have been wrong when it was read, and what is new would look old.
+        The clock was set ahead. If it was wrong when it was read, new messages would look old.
         """
         self.marks = [
             mark._replace(newest_written_ms=mark.newest_store_ms) if mark.newest_store_ms <= now_ms else mark
@@ -262,13 +262,13 @@ class ConsumeQueues:
 
     @property
     def has_reads(self) -> bool:
-        """Whether the age of any messages is not that of their store times."""
+        """Whether the age of any message does not follow from its store time."""
         return self._newest_written_ms < self._newest_store_ms or any(
             mark.newest_written_ms < mark.newest_store_ms for mark in self.marks
         )
 
     def _find_written_ms(self, chunk: FreshChunk) -> int:
-        """Returns when the last message of a chunk in memory was written at the latest."""
+        """Returns the latest time at which the last message of a chunk in memory can have been written."""
         index = bisect.bisect_left(self._reads, (chunk.written.until_position, 0))
         return min(chunk.last_store_ms, self._reads[index][1]) if index < len(self._reads) else chunk.last_store_ms
 
@@ -280,9 +280,9 @@ class ConsumeQueues:
         return self._newest_store_ms
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]]:
-        """Returns new min offsets of queues in memory: without chunks that are too old or, oldest first, too many.
+        """Returns new min offsets of queues in memory, without chunks that are too old or, oldest first, too many.
 
-        Age does not delete the newest chunk of a queue: a log keeps its newest segment, too.
+        The newest chunk of a queue is not deleted by age, as a log keeps its newest segment.
         """
         for consume_queue in self._queues.values():
             self._change(consume_queue, partial(consume_queue.seal, consume_queue.bounds().max_offset))
@@ -304,12 +304,12 @@ class ConsumeQueues:
         return list(min_offsets.items())
 
     def restore_times(self, times: NewestTimes) -> None:
-        """Takes the times of a snapshot, after its messages, which were written by then."""
+        """Restores the times of a snapshot, after its messages, which were written by then."""
         self._newest_store_ms, self._newest_written_ms, self.last_read_ms = times
 
     @property
     def newest_times(self) -> NewestTimes:
-        """What a snapshot keeps of the times."""
+        """The times that a snapshot keeps."""
         return NewestTimes(self._newest_store_ms, self._newest_written_ms, self.last_read_ms)
 
     def find_mark(self, position: int) -> SegmentMark | None:

@@ -1,7 +1,7 @@
 """Queue files: full chunks of all consume queues on the disk, read through a cache of limited size.
 
 They are derived from the commit log. So no send waits for their syncs, and a lost or damaged file costs time, but no
-message. A process never appends to a file of an earlier process.
+messages. A process never appends to a file of an earlier process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILE_BYTES = 256 << 20
 CACHE_BYTES = 8 << 20
 OPEN_FILES_MAX = 64
 LOADED_BYTES = 64 << 20
-"""After so many bytes of loaded chunks, the memory of those that were evicted goes back to the system."""
+"""After this many bytes of loaded chunks, the memory of evicted ones is returned to the system."""
 
 _SUFFIX = ".chunks"
 _FILE_NAME = re.compile(r"[0-9]{20}\.chunks")
@@ -45,13 +45,13 @@ def list_queue_files(file_system: FileSystem) -> list[int]:
 def release_holes() -> None:
     """Returns free memory between used blocks to the system, in 1 to 4 ms.
 
-    Chunks have megabytes, and leave holes in the heap that small objects do not fill: 20 to 60 MB.
+    Chunks take megabytes, and leave holes in the heap that small objects do not fill: 20 to 60 MB.
     """
     pa.default_memory_pool().release_unused()
 
 
 class QueueFiles:
-    """Saves and loads chunks. ``save`` and ``sync`` belong to the storage's thread, all else to the event loop."""
+    """Saves and loads chunks. The storage's thread calls ``save`` and ``sync``, the event loop all else."""
 
     def __init__(self, file_system: FileSystem, file_bytes: int = FILE_BYTES, cache_bytes: int = CACHE_BYTES) -> None:
         self._file_system = file_system
@@ -155,7 +155,7 @@ class QueueFiles:
 
 
 class ChunkCache:
-    """The chunks that were used last, up to a number of bytes, but at least one."""
+    """The most recently used chunks, up to a number of bytes, but at least one."""
 
     def __init__(self, byte_count_max: int) -> None:
         self._byte_count_max = byte_count_max
@@ -163,14 +163,14 @@ class ChunkCache:
         self._batches: OrderedDict[Location, pa.RecordBatch] = OrderedDict()
 
     def get(self, location: Location) -> pa.RecordBatch | None:
-        """Returns the rows of a chunk, or None. The chunk becomes the one that was used last."""
+        """Returns the rows of a chunk, or None. The chunk becomes the most recently used one."""
         batch = self._batches.get(location)
         if batch is not None:
             self._batches.move_to_end(location)
         return batch
 
     def put(self, location: Location, batch: pa.RecordBatch) -> None:
-        """Adds a chunk, and evicts those that were not used for the longest time."""
+        """Adds a chunk, and evicts the least recently used ones."""
         if location in self._batches:
             return
         self._batches[location] = batch

@@ -91,7 +91,7 @@ def test_releasing_a_fault_without_waiting_calls_does_nothing(run: RunCommand) -
         (["--fail", "TOO_MANY_REQUEST"], 2, "Did you mean 'TOO_MANY_REQUESTS'?"),
         (["PULL_MESSAGE", "--fail", "system_bussy"], 2, "Did you mean 'SYSTEM_BUSY'?"),
         (["SendMessage", "--fail", "SYSTEM_BUSY"], 2, "a code of the remoting protocol, and 'SendMessage' is no"),
-        (["--fail", "SYSTEM_BUSY"], 2, "a code of the remoting protocol, and '*' is no request of it"),
+        (["--fail", "SYSTEM_BUSY"], 2, "a code of the remoting protocol, and '*' is not one of its requests"),
         (["--delay", "soon"], 2, "'soon' is not a duration: use numbers with ms, s, m, h or d"),
         (["Pull", "--drop"], 1, "unknown RPC 'Pull'"),
         (["SEND_MESAGE_V2", "--drop"], 1, "Did you mean 'SEND_MESSAGE_V2'?"),

@@ -43,14 +43,14 @@ def test_without_a_setting_only_loopback_may() -> None:
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("", "'' is no IP address or network"),
-        ("loopback,", "'' is no IP address or network"),
-        ("localhost", "'localhost' is no IP address or network"),
-        ("10.0.0.0/33", "'10.0.0.0/33' is no IP address or network"),
-        ("10.0.0.0/8/8", "'10.0.0.0/8/8' is no IP address or network"),
-        ("fe80::1%eth0", "'fe80::1%eth0' is no IP address or network"),
-        ("ALL", "'ALL' is no IP address or network"),
-        ("none,loopback", "'none' is no IP address or network"),
+        ("", "'' is not an IP address or network"),
+        ("loopback,", "'' is not an IP address or network"),
+        ("localhost", "'localhost' is not an IP address or network"),
+        ("10.0.0.0/33", "'10.0.0.0/33' is not an IP address or network"),
+        ("10.0.0.0/8/8", "'10.0.0.0/8/8' is not an IP address or network"),
+        ("fe80::1%eth0", "'fe80::1%eth0' is not an IP address or network"),
+        ("ALL", "'ALL' is not an IP address or network"),
+        ("none,loopback", "'none' is not an IP address or network"),
         ("10.1.2.3/8", "'10.1.2.3/8' is an address within the network 10.0.0.0/8: give one of them"),
     ],
 )

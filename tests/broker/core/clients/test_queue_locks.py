@@ -85,7 +85,7 @@ def test_locks_have_a_limit_that_expired_ones_do_not_count_against(monkeypatch: 
     locks = QueueLocks()
     locks.lock_batch("readers", "ann", [FIRST], 0)
     locks.lock_batch("others", "ann", [FIRST], 30_000)
-    with pytest.raises(TooManyRequests, match="1 queues cannot be locked: locked are 2 of at most 3 in all"):
+    with pytest.raises(TooManyRequests, match="1 queues cannot be locked: the locks in use are 2 of at most 3 in all"):
         locks.lock_batch("readers", "bob", [SECOND], 60_000)
     assert locks.lock_batch("others", "ann", [FIRST], 60_000) == {FIRST}
     assert locks.lock_batch("others", "bob", [SECOND], 60_001) == {SECOND}

@@ -137,7 +137,7 @@ def test_a_level_above_the_last_one_becomes_the_last_one(core: CoreHarness) -> N
 @pytest.mark.parametrize("level", ["late", "", " 2", "9" * 20])
 def test_a_level_that_is_no_number_of_32_bits_is_refused(core: CoreHarness, level: str) -> None:
     core.topic()
-    with pytest.raises(RequestFailed, match="is no number"):
+    with pytest.raises(RequestFailed, match="is not a number"):
         store(core, of_level(level))
 
 

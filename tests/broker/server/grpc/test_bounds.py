@@ -92,7 +92,7 @@ def test_messages_have_a_bound_of_what_is_no_body() -> None:
     many = messaging.SendMessageRequest(messages=[v2.Message(body=bytes(REQUEST_BYTES_MAX)), *[v2.Message()] * 65_536])
     assert refuse(many) == "the request has more than 65536 fields; send fewer messages"
     keys = v2.Message(system_properties=v2.SystemProperties(keys=[""] * (1 << 20) + ["x"]))
-    why = "the request has more than 2097152 bytes beside bodies"
+    why = "the request has more than 2097152 bytes besides bodies"
     assert refuse(messaging.SendMessageRequest(messages=[keys])) == why
 
 

@@ -75,7 +75,7 @@ def is_refused(status: Any) -> bool:
 def test_administration_is_refused_before_its_fields_are_read(stranger: RpcClient, name: str) -> None:
     status = status_of(stranger, name)
     assert v2.Code.Name(status.code) == "FORBIDDEN"
-    assert status.message.startswith(f"{name} is administration: this broker takes it from {ELSEWHERE}, not from ")
+    assert status.message.startswith(f"{name} is administration: this broker accepts it from {ELSEWHERE}, not from ")
     assert "--admin-from 192.0.2.1,127.0.0.1" in status.message
 
 

@@ -134,7 +134,7 @@ def test_bytes_that_are_no_request_are_refused_without_a_traceback(
 ) -> None:
     async def story(server: ServerHarness) -> None:
         call: Any = server.channel.unary_stream(f"/grpc.health.v1.Health/{method}", bytes, bytes)
-        with pytest.raises(grpc.aio.AioRpcError, match=r"this is no grpc\.health\.v1\.HealthCheckRequest") as refused:
+        with pytest.raises(grpc.aio.AioRpcError, match=r"not a grpc\.health\.v1\.HealthCheckRequest") as refused:
             await anext(aiter(call(data, timeout=60)))
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 

@@ -32,6 +32,6 @@ def test_a_client_reads_one_response(count: int) -> None:
 def test_a_response_above_the_limit_is_refused_before_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqpull_broker.server.grpc.long_response.LIST_RESPONSE_BYTES_MAX", 1_000)
     parts = make_parts(1_000)
-    with pytest.raises(BadRequest, match="more than 1000 bytes; ask for fewer"):
+    with pytest.raises(BadRequest, match="more than 1000 bytes; request fewer"):
         asyncio.run(respond(Slices(), rpc.DescribeTopicResponse(status=OK), parts))
     assert sum(part is not None for part in parts) > 800

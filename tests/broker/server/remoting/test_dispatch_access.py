@@ -80,7 +80,9 @@ def test_each_request_is_open_or_administration() -> None:
 def test_administration_is_refused_before_its_fields_are_read(stranger: RemotingMember, name: str) -> None:
     response = stranger.call(RequestCode[name])
     assert response.code == ResponseCode.NO_PERMISSION
-    assert (response.remark or "").startswith(f"{name} is administration: this broker takes it from {ELSEWHERE}, not ")
+    assert (response.remark or "").startswith(
+        f"{name} is administration: this broker accepts it from {ELSEWHERE}, not "
+    )
     assert "--admin-from 192.0.2.1,127.0.0.1" in (response.remark or "")
 
 

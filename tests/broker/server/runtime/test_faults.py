@@ -156,7 +156,7 @@ def test_release_and_removal_leave_dropped_calls_dropped() -> None:
         assert await server.code(ROUTE) == "OK"
         assert not call.done()
         server.faults.close()
-        with pytest.raises(grpc.aio.AioRpcError, match="the broker stops"):
+        with pytest.raises(grpc.aio.AioRpcError, match="the broker is stopping"):
             await call
 
     run_on_server(story)

@@ -188,7 +188,7 @@ def test_a_restart_resumes_a_commit_that_was_partly_stored() -> None:
         await broker.keeper.stop()
         await broker.commit(3)
         assert await broker.advance(60_000) == 0
-        with pytest.raises(ServiceNotAvailable, match="the broker stops"):
+        with pytest.raises(ServiceNotAvailable, match="the broker is stopping"):
             await broker.keeper.wait_until_stored(BATCH)
         broker.begin()
         broker.keeper.start()

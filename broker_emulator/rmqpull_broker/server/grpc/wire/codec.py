@@ -140,7 +140,7 @@ def retry_policy_from(policy: v2.RetryPolicy) -> ExponentialBackoff | Customized
 def message_from(message: v2.Message, peer_address: str, now_ms: int) -> Message:
     """Reads a message from a producer at ``host:port``. Raises BadRequest."""
     system = message.system_properties
-    # Apache's proxy, too, takes an encoding that it does not know for none.
+    # Like Apache's proxy, treats an unknown encoding as no encoding.
     encoding = _ENCODINGS.get(system.body_encoding, BodyEncoding.IDENTITY)
     has_delivery_time = system.HasField("delivery_timestamp")
     born_ms = milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms
@@ -178,7 +178,7 @@ def _system_properties(message: v2.Message, born_host: str, born_ms: int) -> Map
 
 
 def pulled_message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
-    """Makes the message for a pull, which Apache's proxy does not serve. The born host is that of Java's clients."""
+    """Makes the message for a pull, which Apache's proxy does not serve. The born host is as Java's clients show it."""
     message = message_to(stored, queue)
     message.system_properties.born_host = show_host(stored.message.born_host)
     return message

@@ -35,7 +35,7 @@ def published_from(
 
 
 def _read_batch(arrow_ipc: bytes) -> pa.RecordBatch:
-    """Reads a stream as one batch. Raises BadRequest above the limits, and MessageCorrupted for other data than rows of
+    """Reads a stream as one batch. Raises BadRequest above the limits, and MessageCorrupted for anything but rows of
     the publish schema.
     """
     if len(arrow_ipc) > PUBLISH_BYTES_MAX:

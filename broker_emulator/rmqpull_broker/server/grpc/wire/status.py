@@ -1,4 +1,4 @@
-"""Turns errors into status codes. Only this module does."""
+"""Turns errors into the status codes of gRPC responses. No other module does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_code_name(code: int) -> str:
 
 
 def make_stream_error(error: Exception) -> tuple[grpc.StatusCode, str]:
-    """Makes the gRPC error that ends a stream of requests: INVALID_ARGUMENT for the caller's errors, else INTERNAL."""
+    """Makes the gRPC error that ends a stream of requests: INVALID_ARGUMENT for the caller's errors, or INTERNAL."""
     status = make_status(error)
     is_callers = v2.Code.BAD_REQUEST <= status.code < v2.Code.INTERNAL_ERROR
     return grpc.StatusCode.INVALID_ARGUMENT if is_callers else grpc.StatusCode.INTERNAL, status.message

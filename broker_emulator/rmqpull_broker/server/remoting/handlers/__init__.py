@@ -1,1 +1,1 @@
-"""The requests of the remoting protocol, one module for each kind. Each has a table ``HANDLERS`` by request code."""
+"""The handlers of the remoting protocol, one module for each kind of request, with a table ``HANDLERS`` by code."""

@@ -1,4 +1,4 @@
-"""What several requests of administrators share: subscriptions, topics that must exist, and who may change what."""
+"""Helpers that several administrative requests share: subscriptions, topics that must exist, permission to change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqpull_proto.remoting.codes import RequestCode
 
 
 def require_topic(state: BrokerState, name: str) -> TopicConfig:
-    """Returns a topic. Raises TopicNotFound, in the words of requests about its queues."""
+    """Returns a topic. Raises TopicNotFound, with the text of requests about its queues."""
     topic = state.find_topic(name)
     if topic is None:
         raise TopicNotFound(f"topic[{name}] not exist")
@@ -22,7 +22,7 @@ def require_topic(state: BrokerState, name: str) -> TopicConfig:
 
 
 def find_refusal(service: RemotingService, call: RemotingCall, what: str) -> Forbidden | None:
-    """Returns the error for a request that would change ``what``, which its peer may not; None for one that may."""
+    """Returns the error for a request that would change ``what``; None if its peer may do so."""
     name = RequestCode(call.command.code).name
     return service.access.find_refusal(name, call.peer.remote_address, what)
 

@@ -1,9 +1,9 @@
 """A batch of the remoting protocol as columns, without an object for each message (rules 4.6 to 4.8, 4.10).
 
-Messages of a batch come from one producer, so nearly always they have the same property names in the same order. Then
-the texts of all properties are split together, and every name has a column. All other batches become messages, one by
-one: see ``codec.read_batch``, which says what each field means. Many of them become columns part by part, so that
-others have their turns in between.
+The messages of a batch come from one producer, so they nearly always have the same property names in the same order.
+Then the texts of all properties are split together, and every name becomes a column. All other batches are read message
+by message (``codec.read_batch``, which explains each field), and large ones become columns part by part, so that others
+have their turns in between.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from rmqpull_broker.server.remoting.handlers.codec import NOT_KEPT, Origin, spli
 from rmqpull_proto.remoting import properties as names
 
 ROWS_MIN = 16
-"""Below it, columns take longer than messages."""
+"""For fewer messages, columns take longer than messages one by one."""
 PART_ROWS = 100
-"""Messages that are read one by one without giving others a turn."""
+"""Messages that are read one by one before others get a turn."""
 PROPERTY_BYTES_MAX = 16_384
-"""With the properties that a broker adds, a text of this size is still small enough to be stored."""
+"""A properties text up to this size can be stored, even with the properties that a broker adds."""
 _HEAD = struct.Struct(">12xii")  # after size, magic and crc: flag, bytes of the body
 _SHORT = struct.Struct(">h")
 _HEAD_BYTES = 20
 _ONE_BY_ONE = TIMER_NAMES | {names.TRANSACTION_PREPARED}
-"""Properties whose values decide what becomes of a message."""
+"""Properties whose values decide how a message is stored."""
 _SEPARATORS = (names.NAME_END + names.VALUE_END).encode()
 _ALL_OTHERS = bytes(set(range(256)) - set(_SEPARATORS))
 _MAP = STORED_SCHEMA.field("properties").type
@@ -55,7 +55,7 @@ class _Parts(NamedTuple):
 def make_columns(body: bytes, origin: Origin, reconsume_times: int, store_host: str) -> pa.RecordBatch | None:
     """Returns the messages of a batch as columns of the stored schema, without their offsets and their store time.
 
-    Returns None for a batch that is small or wrong, or whose messages differ in more than the values of their
+    Returns None for a batch that is small or invalid, or whose messages differ in more than the values of their
     properties.
     """
     encoding, sys_flag = split_sys_flag(origin.sys_flag, is_half=False)
@@ -135,7 +135,7 @@ def _split_properties(texts: Sequence[bytes]) -> dict[str, list[str]] | None:
     step = 2 * names_count
     found = {pieces[2 * index]: pieces[2 * index + 1 :: step] for index in range(names_count)}
     first = texts[0][: texts[0].index(_SEPARATORS[:1]) + 1]
-    # The number of pairs is right, and each text begins with the first name: so each has all names once.
+    # If the number of pairs is right and each text begins with the first name, each text has all names once.
     is_regular = len(found) == names_count and "" not in pieces and all(text.startswith(first) for text in texts)
     if is_regular and all(pieces[2 * i :: step] == [name] * len(texts) for i, name in enumerate(found)):
         return found
@@ -157,7 +157,7 @@ def _make_maps(texts: Mapping[str, Sequence[str]], count: int) -> pa.Array:
 class PartReader:
     """Makes columns of the stored schema, without offsets and store times, and checks the sizes of messages.
 
-    ``times`` is how often the messages were consumed again.
+    ``times`` is the number of retries of the messages.
     """
 
     def __init__(self, properties: BrokerProperties, store_host: str, times: int) -> None:
@@ -181,7 +181,7 @@ class PartReader:
             self._refusal = error
 
     def check_sizes(self) -> None:
-        """Refuses a batch with a message that is too large, after all of it was read: what cannot be read comes first.
+        """Refuses a batch with too large a message, once all of it was read: an unreadable message takes precedence.
 
         Raises what :func:`check_size` raises.
         """

@@ -1,4 +1,4 @@
-"""The broker as a whole: its properties, what it does now, and what it cleans (rules 3.9.5, 4.6)."""
+"""The broker as a whole: its properties, its statistics, and cleaning (rules 3.9.5, 4.6)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.json_dialect import write_json
 
 NEVER_CHANGED = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
-"""Properties that Apache's broker does not change either (``configBlackList``)."""
+"""Properties that Apache's broker also refuses to change (``configBlackList``)."""
 _VERSION_NAME = "V5_5_0"
 _QUEUES = ("send", "pull", "litePull", "query", "ack")
-"""Apache's queues for threads. This broker has no such queues, so they are empty."""
+"""Apache's queues of thread pools. This broker has no such queues, so they are empty."""
 
 
 def get_properties(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -88,7 +88,7 @@ def _write_runtime_info(service: RemotingService, call: RemotingCall) -> Parts:
 
 
 def _find_earliest_ms(state: BrokerState, broker_name: str) -> Steps[int]:
-    """Returns when the oldest message of a broker was stored, without those of the system; -1 if there is none."""
+    """Returns when the oldest message of a broker was stored, ignoring system topics; -1 if there is none."""
     earliest_ms: int | None = None
     for topic in list(state.topics.values()):
         for id_ in range(topic.write_queue_nums):
@@ -107,12 +107,12 @@ def _format_runtime(passed_ms: int) -> str:
 
 
 def _format_rates(stat: Stat, now_ms: int) -> str:
-    """Apache tells the rates of 10 s, 1 min and 10 min. Here they are those of a minute, an hour and a day."""
+    """Apache's broker reports rates of 10 s, 1 min and 10 min. Here they are those of a minute, an hour and a day."""
     return " ".join(str(period.read(now_ms).tps) for period in (stat.minute, stat.hour, stat.day))
 
 
 def _describe_day(name: str, stat: Stat, now_ms: int) -> dict[str, str]:
-    """Apache counts from midnight. Here a day is the last 24 hours."""
+    """Apache's broker counts from midnight. Here a day is the last 24 hours."""
     before = max(0, stat.total - stat.day.read(now_ms).sum)
     return {
         f"{name}YesterdayMorning": "0",
@@ -140,7 +140,7 @@ _IDLE = {
     "timerOffsetBehind": "0",
     "timerReadBehind": "0",
 }
-"""What a broker without queues of threads, page cache locks and dispatching has to tell."""
+"""The values for a broker without thread pool queues, page cache locks and dispatching."""
 
 
 def get_stats(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -180,7 +180,7 @@ async def delete_expired(service: RemotingService, call: RemotingCall) -> Remoti
 
 
 def clean(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """CLEAN_EXPIRED_CONSUMEQUEUE and CLEAN_UNUSED_TOPIC: here nothing is left over that could be cleaned."""
+    """CLEAN_EXPIRED_CONSUMEQUEUE and CLEAN_UNUSED_TOPIC: here there is never anything to clean."""
     return call.respond()
 
 

@@ -100,7 +100,7 @@ def _consumer_from(consumer: GroupMembership, subscriptions: tuple[SubscriptionD
         subscriptions,
         ConsumeType(consumer.consume_type),
         MessageModel(consumer.message_model),
-        # The values between are those of old clients, for which Java's clients start at the end.
+        # The values in between are from old clients; Java's clients start at the end for them.
         ConsumeFromWhere(start) if start in _STARTS else ConsumeFromWhere.LAST_OFFSET,
     )
 
@@ -110,7 +110,7 @@ def _subscription_from(subscription: Subscription, now_ms: int) -> SubscriptionD
     topic, kind, expression = subscription.topic, subscription.expression_type, subscription.sub_string
     try:
         return make_subscription_data(topic, kind, expression, version)
-    except IllegalFilterExpression:  # "||" has no tag. No client sends it.
+    except IllegalFilterExpression:  # "||" has no tag; no real client sends it
         return SubscriptionData(topic, expression, version, kind)
 
 
@@ -174,7 +174,7 @@ def _write_request_modes(service: RemotingService) -> Parts:
 
 
 def check_config(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """CHECK_CLIENT_CONFIG: judges a filter expression before the client uses it."""
+    """CHECK_CLIENT_CONFIG: checks a filter expression before the client uses it."""
     subscription = decode_client_check(call.command.body)
     if subscription is not None:
         kind, enabled = subscription.expression_type, service.properties.enable_property_filter
@@ -183,7 +183,7 @@ def check_config(service: RemotingService, call: RemotingCall) -> RemotingComman
 
 
 def lock_queues(service: RemotingService, call: RemotingCall) -> Answer:
-    """LOCK_BATCH_MQ: locks or renews what the client may have, and says what that is."""
+    """LOCK_BATCH_MQ: locks or renews the queues that the client may have, and returns them."""
     return answer(service, call, _lock(service, call))
 
 

@@ -1,4 +1,4 @@
-"""Messages of the remoting protocol as messages of the broker (rules 4.6 to 4.8, 4.10)."""
+"""Converts messages of the remoting protocol into the broker's messages (rules 4.6 to 4.8, 4.10)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _COMPRESSED = 1
 _COMPRESSION_BITS = 0x700
 _TRANSACTION_BITS = 0xC
 _HOST_BITS = 0x30
-"""Whether the two hosts of a stored message are IPv6 addresses, which a producer cannot know."""
+"""The bits for hosts with IPv6 addresses, which the broker sets itself: a producer cannot know both hosts."""
 _ENCODINGS = {0: BodyEncoding.GZIP, 0x100: BodyEncoding.LZ4, 0x200: BodyEncoding.ZSTD, 0x300: BodyEncoding.ZLIB}
 NOT_KEPT = (names.MSG_REGION, names.TRACE_ON, names.CLUSTER, names.POP_CHECK)
-"""Properties that are not stored. The broker writes the first three itself. The last one would be of another broker."""
+"""Properties that are not stored. The broker sets the first three itself; the last one would be another broker's."""
 _TIME_MS_MAX = (1 << 63) // 1000 - 1
 _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, bytes of the body
 _SHORT = struct.Struct(">h")
 
 
 ONE_BY_ONE_MAX = 20_000
-"""Messages of a batch that differ in more than their values, so that each is read by itself."""
+"""The most messages of a batch if they differ in more than property values, so that each is read separately."""
 
 
 class Origin(NamedTuple):
-    """What the header of a send says of all of its messages. ``host`` is the producer's, with its port."""
+    """What the header of a send says about all of its messages. ``host`` is the producer's, with its port."""
 
     sys_flag: int
     born_timestamp_ms: int
@@ -37,7 +37,7 @@ class Origin(NamedTuple):
 
 
 def limit_time(time_ms: int) -> int:
-    """Returns a time as a column can have it: the nearest one, if it is hundreds of thousands of years away."""
+    """Returns the nearest time that a column can hold: they end hundreds of thousands of years away."""
     return max(-_TIME_MS_MAX, min(time_ms, _TIME_MS_MAX))
 
 
@@ -69,7 +69,7 @@ def make_message(body: bytes, properties: Mapping[str, str], flag: int, origin: 
 
 
 def split_sys_flag(sys_flag: int, *, is_half: bool) -> tuple[BodyEncoding, int]:
-    """Returns how a body is compressed, and the bits that do not follow from that nor from the hosts.
+    """Returns how a body is compressed, and the bits that follow neither from that nor from the hosts.
 
     A half message has transaction bits that follow from its properties.
     """
@@ -82,7 +82,7 @@ def split_sys_flag(sys_flag: int, *, is_half: bool) -> tuple[BodyEncoding, int]:
 
 
 def _take_delivery_ms(own: dict[str, str]) -> int | None:
-    """Takes a delivery time out of the properties, if the number has one form only and is a time of a column."""
+    """Removes a delivery time from the properties, if a column can hold it and format it in the same way."""
     text = own.get(names.TIMER_DELIVER_MS)
     if text is None:
         return None
@@ -97,9 +97,9 @@ def _take_delivery_ms(own: dict[str, str]) -> int | None:
 
 
 def read_batch(body: memoryview, origin: Origin) -> Iterator[Message]:
-    """Yields the messages of a batch, which stand one after the other in its body.
+    """Yields the messages of a batch, which are concatenated in its body.
 
-    Only the lengths of bodies and properties count, as with Apache's broker. Raises RequestFailed.
+    Like Apache's broker, uses only the lengths of bodies and properties. Raises RequestFailed.
     """
     count, at, end = 0, 0, len(body)
     while at < end:

@@ -1,4 +1,4 @@
-"""The connections of groups: who consumes and who produces, as administrators see it (rules 3.6, 4.6)."""
+"""The connections of groups: which clients consume and produce, for administrators (rules 3.6, 4.6)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _write_connection(channel: ClientChannel) -> tuple[bytes]:
 
 
 def _describe(channel: ClientChannel) -> Connection:
-    """Describes a connection. A client of ``v2`` has no version of Apache's libraries."""
+    """Describes a connection. A client of ``apache.rocketmq.v2`` has no version number of the classic clients."""
     return Connection(
         client_addr=channel.address,
         client_id=channel.client_id,

@@ -1,4 +1,4 @@
-"""What a broker asks of consumers or forwards to them, and what they return (rules 3.5.3, 3.10.3)."""
+"""Messages that consumers return, resets of groups, and requests forwarded to a consumer (rules 3.5.3, 3.10.3)."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from rmqpull_proto.remoting.command import RemotingCommand, Serialization, WireE
 from rmqpull_proto.remoting.headers import ConsumerSendMsgBackRequestHeader, ResetOffsetRequestHeader
 
 FORWARD_TIMEOUT_MS = 10_000
-"""How long a consumer may take for a request that is forwarded to it."""
+"""How long a consumer may take to answer a forwarded request."""
 STATUS_TIMEOUT_MS = 5_000
-"""How long each consumer may take to tell its offsets."""
+"""How long each consumer may take to report its offsets."""
 _NOT_SET = "not set any response code"
-"""What Apache's broker says with a success that it has not expected to be one."""
+"""The default remark of Apache's broker, which it forgets to clear on some successes."""
 
 
 # --- messages that are returned ---------------------------------------------------------------------------------------
 
 
 async def send_back(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """CONSUMER_SEND_MSG_BACK. Answers when the message is stored for its next delivery or as a dead letter."""
+    """CONSUMER_SEND_MSG_BACK. Responds once the message is stored for its next delivery or as a dead letter."""
     request = _send_back_from(service, call)
     outcome = await service.group_commit.execute(partial(_send_back, service, request))
     if isinstance(outcome, BrokerError):
@@ -77,7 +77,7 @@ def _send_back_from(service: RemotingService, call: RemotingCall) -> SendBack:
 
 
 def _send_back(service: RemotingService, request: SendBack, draft: Draft) -> Sent | BrokerError | None:
-    """Returns a refusal, so that the group and the retry topic that were missing are created (rules 6.1)."""
+    """Returns a refusal instead of raising it, so that a missing group and retry topic are created (rules 6.1)."""
     try:
         return service.sender.send_back(draft, request, service.clock_ms())
     except BrokerError as refusal:
@@ -88,7 +88,7 @@ def _send_back(service: RemotingService, request: SendBack, draft: Draft) -> Sen
 
 
 async def reset_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """INVOKE_BROKER_TO_RESET_OFFSET: for the next pulls, or in the members without ``useServerSideResetOffset``."""
+    """INVOKE_BROKER_TO_RESET_OFFSET: resets the next pulls; without ``useServerSideResetOffset``, online members."""
     header = call.read_header(ResetOffsetRequestHeader)
     if not service.properties.use_server_side_reset_offset:
         return _reset_members(service, call, header)
@@ -115,7 +115,7 @@ def _reset_members(service: RemotingService, call: RemotingCall, header: ResetOf
 
 
 async def get_consumer_status(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets as the members have them. Leaves out those that are silent."""
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets as the members have them. Skips members that do not answer."""
     header = call.read_header(GetConsumerStatusRequestHeader)
     members = _list_members(service, call, header.group)
     if not members:
@@ -139,7 +139,7 @@ async def _ask_status(peer: Peer, header: GetConsumerStatusRequestHeader) -> Map
 
 
 async def clone_group_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """CLONE_GROUP_OFFSET. Without a topic nothing is cloned, as with Apache's broker."""
+    """CLONE_GROUP_OFFSET. As with Apache's broker, nothing is cloned without a topic."""
     header = call.read_header(CloneGroupOffsetRequestHeader)
     topic = (header.topic or "").strip()
     info = service.clients.consumers.find_consumer_group(header.src_group)
@@ -151,7 +151,7 @@ async def clone_group_offset(service: RemotingService, call: RemotingCall) -> Re
 
 
 def query_correction_offset(service: RemotingService, call: RemotingCall) -> Answer:
-    """QUERY_CORRECTION_OFFSET. Groups to filter are left out. Apache's broker also deletes their offsets."""
+    """QUERY_CORRECTION_OFFSET. The groups to filter are left out. Apache's broker also deletes their offsets."""
     header = call.read_header(QueryCorrectionOffsetRequestHeader)
     ignored = frozenset(filter(None, (header.filter_groups or "").split(",")))
     corrections = find_corrections(service.state, header.topic, call.site.broker_name, header.compare_group, ignored)
@@ -166,7 +166,7 @@ def query_correction_offset(service: RemotingService, call: RemotingCall) -> Ans
 
 
 async def get_running_info(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """GET_CONSUMER_RUNNING_INFO: the consumer describes itself. One of gRPC tells the stacks of its threads only."""
+    """GET_CONSUMER_RUNNING_INFO: the consumer describes itself. A gRPC client reports only its threads' stacks."""
     header = call.read_header(ConsumerRunningInfoRequestHeader)
 
     async def ask_stream(client_id: str, timeout_ms: int) -> RemotingCommand:
@@ -178,7 +178,7 @@ async def get_running_info(service: RemotingService, call: RemotingCall) -> Remo
 
 
 async def consume_directly(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """CONSUME_MESSAGE_DIRECTLY: the consumer gets a message of this broker, whatever its offset is."""
+    """CONSUME_MESSAGE_DIRECTLY: a consumer gets a message of this broker, whatever the group's offset is."""
     header = call.read_header(ConsumeMessageDirectlyRequestHeader)
     queue, queue_offset, body = _read_record(service, call, header.msg_id or "")
     group = service.state.groups.get(header.consumer_group)
@@ -207,7 +207,7 @@ async def _forward(
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Sends the request on to a member, and its response back (``callConsumer``).
+    """Forwards the request to a member, and returns its response (``callConsumer``).
 
     ``ask_stream`` does so for a member that has a Telemetry stream instead of a connection.
     """

@@ -89,7 +89,7 @@ def write_retry_policy(policy: ExponentialBackoff | CustomizedBackoff | None) ->
 
 
 def describe_group(group: GroupConfig) -> GroupSettings:
-    """Returns the settings of a group. What this broker does not have, has Apache's default."""
+    """Returns the settings of a group. Those that this broker does not have get Apache's defaults."""
     return GroupSettings(
         group_name=group.name,
         consume_enable=group.consume_enable,
@@ -104,10 +104,10 @@ def describe_group(group: GroupConfig) -> GroupSettings:
 
 
 async def delete_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """DELETE_SUBSCRIPTIONGROUP. A group that does not exist is deleted already: the request goes to each broker.
+    """DELETE_SUBSCRIPTIONGROUP. A missing group counts as deleted already, because the request goes to each broker.
 
-    Apache's broker 5.5.0 asks at the end whether the group consumes lite topics, unless it deletes its offsets, and
-    creates it anew by that (``LiteMetadataUtil.isLiteGroupType``, rules 6.1).
+    Unless it also deletes the offsets, Apache's broker 5.5.0 then checks whether the group consumes lite topics, which
+    creates the group again (``LiteMetadataUtil.isLiteGroupType``, rules 6.1).
     """
     header = call.read_header(DeleteSubscriptionGroupRequestHeader)
     name, clean = header.group_name, header.clean_offset or bool(header.remove_offset)

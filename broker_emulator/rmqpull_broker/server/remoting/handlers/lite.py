@@ -1,4 +1,4 @@
-"""Requests about lite topics, which this broker does not have, and about the engine of timers (rules 6.4)."""
+"""Requests about lite topics, which this broker does not have, and about the timer engine (rules 6.4)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pop_lite_message(service: RemotingService, call: RemotingCall) -> RemotingCo
 
 
 def change_lite_subscription(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """LITE_SUBSCRIPTION_CTL. Apache's broker accepts subscriptions to what is no lite topic, and they get nothing."""
+    """LITE_SUBSCRIPTION_CTL. Apache's broker accepts subscriptions to topics that are not lite, which get nothing."""
     if not call.command.body:
         raise IllegalOperation("Request body is null.")
     body = read_json(call.command.body)
@@ -79,7 +79,7 @@ async def get_group_info(service: RemotingService, call: RemotingCall) -> Remoti
 
 
 def switch_timer_engine(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """SWITCH_TIMER_ENGINE: delayed messages wait as in Apache's time wheel; there is no RocksDB."""
+    """SWITCH_TIMER_ENGINE: this broker acts like Apache's time wheel, and has no RocksDB."""
     if not service.properties.timer_wheel_enable:
         raise BadRequest("broker timerWheelEnable is false")
     if not call.command.fields:

@@ -20,7 +20,7 @@ from rmqpull_proto.remoting.json_dialect import write_json
 from rmqpull_proto.remoting.routes import MASTER_ID, TopicList
 
 NEVER_CHANGED = frozenset({"configBlackList", "configStorePath", "kvConfigPath"})
-"""Properties that Apache's name server does not change either (``configBlackList``)."""
+"""Properties that Apache's name server also refuses to change (``configBlackList``)."""
 
 # --- topics -----------------------------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def list_topics_of_cluster(service: RemotingService, call: RemotingCall) -> Remo
 
 
 def list_system_topics(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """GET_SYSTEM_TOPIC_LIST_FROM_NS: names of clusters and brokers, and the address of a broker that knows more."""
+    """GET_SYSTEM_TOPIC_LIST_FROM_NS: names of clusters and brokers, and the address of a broker to ask for the rest."""
     names = (*(site.broker_name for site in service.sites), service.properties.broker_cluster_name)
     return call.respond(body=TopicList(names, service.sites[0].address).encode())
 
@@ -54,7 +54,7 @@ def _list_names(service: RemotingService) -> tuple[str, ...]:
 
 
 def delete_topic(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """DELETE_TOPIC_IN_NAMESRV. The brokers have deleted the topic by now, so there is nothing left to do."""
+    """DELETE_TOPIC_IN_NAMESRV. The brokers have already deleted the topic, so there is nothing left to do."""
     return call.respond()
 
 
@@ -69,7 +69,7 @@ def protect_broker(service: RemotingService, call: RemotingCall) -> RemotingComm
 
 
 def release_broker(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """ADD_WRITE_PERM_OF_BROKER: routes tell the permissions of topics on a broker again."""
+    """ADD_WRITE_PERM_OF_BROKER: routes have the real permissions of topics on a broker again."""
     name = call.read_header(BrokerNameRequestHeader).broker_name
     service.name_server.write_protected.discard(name)
     return call.respond({"addTopicCount": str(_count_topics(service, name))})
@@ -88,8 +88,8 @@ def get_broker_group(service: RemotingService, call: RemotingCall) -> RemotingCo
 
 
 def refuse_broker(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """REGISTER_BROKER and its like, which come from other brokers."""
-    raise Forbidden("this name server has brokers of its own: no other broker can register")
+    """REGISTER_BROKER and similar requests, which come from other brokers."""
+    raise Forbidden("this name server is part of an emulated broker: other brokers cannot register")
 
 
 # --- values and properties --------------------------------------------------------------------------------------------

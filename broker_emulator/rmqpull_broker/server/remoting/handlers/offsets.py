@@ -43,7 +43,7 @@ def query_consumer_offset(service: RemotingService, call: RemotingCall) -> Remot
 def update_consumer_offset(
     service: RemotingService, call: RemotingCall
 ) -> Coroutine[Any, Any, RemotingCommand | None] | None:
-    """UPDATE_CONSUMER_OFFSET. Without a response, as consumers send it, it counts at once and is stored later."""
+    """UPDATE_CONSUMER_OFFSET. If it is one-way, as consumers send it, it takes effect at once and is stored later."""
     header = _read_update(service, call)
     queue = _queue_of(call, header)
     if not call.command.is_oneway:
@@ -57,7 +57,7 @@ def update_consumer_offset(
 async def _store_consumer_offset(
     service: RemotingService, call: RemotingCall, header: UpdateConsumerOffsetRequestHeader, queue: MessageQueue
 ) -> RemotingCommand:
-    """The response says that the offset is stored."""
+    """Stores the offset before it responds."""
     group, offset = header.consumer_group, header.commit_offset
     try:
         is_stored = await service.execute(lambda draft: update_offset(draft, group, queue, offset))

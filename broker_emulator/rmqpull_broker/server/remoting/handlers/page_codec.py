@@ -1,4 +1,4 @@
-"""Pages of the lists of all topics and all groups, for which clients ask since 5.5 (rules 6.4)."""
+"""Pages of the lists of all topics and all groups, which clients since 5.5 request (rules 6.4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE_ENTRIES_MAX = 2_000
 
 
 class Page(NamedTuple):
-    """The names of a page, and the version of the whole list, which the request for the next page tells."""
+    """The names of a page, and the version of the whole list, which the request for the next page repeats."""
 
     names: Sequence[str]
     version: dict[str, int]
@@ -26,9 +26,9 @@ def cut_page(
 ) -> Page | None:
     """Returns the page that begins with the name of number ``sequence``, in the order of names.
 
-    ``version_text`` is the version of the page before, as JSON. If names were added or removed since, the first page
-    is returned again. Returns None for a request without all three: older clients want the whole list at once. Raises
-    RequestFailed where Apache's broker stumbles.
+    ``version_text`` is the version from the previous page, as JSON. If names were added or removed since, the first
+    page is returned again. Returns None for a request without all three: older clients want the whole list at once.
+    Raises RequestFailed where Apache's broker throws.
     """
     if sequence is None and version_text is None and entries_max is None:
         return None

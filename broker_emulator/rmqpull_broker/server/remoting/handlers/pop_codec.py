@@ -1,4 +1,4 @@
-"""The messages of a pop as records, and the texts about their places (rules 3.17.1, 4.7)."""
+"""The messages of a pop as records, and the texts about their queues and offsets (rules 3.17.1, 4.7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqpull_proto.remoting.properties import POP_CHECK
 
 
 def describe_part(part: PoppedPart) -> QueuePopped:
-    """Returns what the texts of a response tell about a queue."""
+    """Returns what the texts of a response say about a queue."""
     return QueuePopped(
         int(part.topic_kind), part.queue.queue_id, part.start_offset, part.offsets, part.consumed_times or None
     )

@@ -1,4 +1,4 @@
-"""Pops: POP_MESSAGE, and what consumers ask beside it: PEEK_MESSAGE, NOTIFICATION, POLLING_INFO (rules 3.17)."""
+"""Pops: POP_MESSAGE, and requests that deliver nothing: PEEK_MESSAGE, NOTIFICATION, POLLING_INFO (rules 3.17)."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ _NO_POP = PopMessageResponseHeader(pop_time=0, invisible_time=0, revive_qid=0, r
 def _find_invisible_ms(header: PopMessageRequestHeader, now_ms: int) -> int:
     """Returns the invisible time of a pop, in milliseconds.
 
-    One that ends after the last time of Java has ended: Apache's broker adds it to the time of the pop, and the sum is
-    negative.
+    One that overflows Java's long has already passed: Apache's broker adds it to the pop time, and the sum is negative.
     """
     return header.invisible_time if now_ms + header.invisible_time <= _TIME_MAX else 0
 
@@ -102,7 +101,7 @@ def _find_born_ms(service: RemotingService, born_ms: int) -> int:
 def _check_pop(
     draft: Draft, call: RemotingCall, header: PopMessageRequestHeader, late_ms: int
 ) -> MessageFilter | BrokerError:
-    """Returns the filter of a pop or a refusal, which is not raised: the group may have been created."""
+    """Returns the filter of a pop, or a refusal. It is not raised, so that a group that was created stays."""
     asked = _asked_from(call, header.consumer_group, header.topic, header.queue_id)._replace(what="pop")
     try:
         check_pop(draft, asked, late_ms, header.max_msg_nums)
@@ -119,7 +118,8 @@ def _asked_from(call: RemotingCall, group: str, topic: str, queue_id: int) -> As
 
 
 def _refuse(call: RemotingCall, refusal: BrokerError, header: Header | None) -> RemotingCommand:
-    """Makes a refusal. Apache's broker sends the header of the response with it, as it was made."""
+    """Makes a refusal. Apache's broker sends it with the still empty header of the response."""
+    # The response to a Java exception has no header.
     fields = None if isinstance(refusal, RequestFailed) and "Exception" in str(refusal) else header
     return call.respond(fields, code=refusal.response_code, remark=str(refusal) or None)
 
@@ -142,7 +142,7 @@ def _respond(
     result: PopResult,
     code: ResponseCode,
 ) -> RemotingCommand:
-    """Makes the response to a pop; ``code`` is that without a message."""
+    """Makes the response to a pop; ``code`` is that of a response without messages."""
     is_found = result.message_count > 0
     body = b"".join(encode_messages(service, header, result)) if is_found else b""
     queues = [describe_part(part) for part in result.parts]
@@ -168,7 +168,7 @@ def _respond(
 
 
 async def peek_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """PEEK_MESSAGE: what a pop would find. Messages that come again are shown in the topic of the retries."""
+    """PEEK_MESSAGE: what a pop would find. Messages to be redelivered are shown in their retry topic."""
     header = call.read_header(PeekMessageRequestHeader)
     topic = await _check_reader(service, call, header)
     if isinstance(topic, BrokerError):
@@ -263,7 +263,7 @@ def _has_messages(service: RemotingService, header: NotificationRequestHeader, q
 
 
 async def count_waiting(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """POLLING_INFO: how many pops of a group wait that name this queue id, or all queues by -1."""
+    """POLLING_INFO: how many waiting pops of a group name this queue id; -1 counts those of all queues."""
     header = call.read_header(PollingInfoRequestHeader)
     topic = await _check_reader(service, call, header)
     if isinstance(topic, BrokerError):

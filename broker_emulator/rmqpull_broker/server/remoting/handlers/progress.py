@@ -68,10 +68,9 @@ def _write_consume_stats(
 
 
 def _make_choice(service: RemotingService, group: str) -> Callable[[str], bool]:
-    """Returns a function that says whether a group consumes a topic on which it has an offset.
+    """Returns a function that tells whether a group consumes a topic on which it has an offset.
 
-    A group that subscribes to anything has only its subscriptions, and the retries of messages of these topics that it
-    received by pop.
+    A group with subscriptions consumes only these topics and their pop retry topics.
     """
     consumers = service.clients.consumers
     info = consumers.find_consumer_group(group)
@@ -108,7 +107,7 @@ def _describe_progress(
 
 
 def list_consume_stats(service: RemotingService, call: RemotingCall) -> Answer:
-    """GET_BROKER_CONSUME_STATS: the progress of all groups on this broker. It knows no pull offsets."""
+    """GET_BROKER_CONSUME_STATS: the progress of all groups on this broker, without pull offsets."""
     is_order = call.read_header(GetConsumeStatsInBrokerRequestHeader).is_order
     return answer(service, call, _write_consume_stats_list(service, call, is_order))
 
@@ -194,7 +193,7 @@ def _describe_span(service: RemotingService, group: str, queue: MessageQueue) ->
         "consumeTimeStamp": _or_missing(consumed),
         "delayTime": 0,
     }
-    # A group without an offset has the offset -1 here, which no message has.
+    # A group without an offset counts as having offset -1, at which there is no message.
     following = -1 if offset is None else offset
     if following < bounds.max_offset:
         span["delayTime"] = service.clock_ms() - _or_missing(find_store_time_ms(service.state, queue, following))

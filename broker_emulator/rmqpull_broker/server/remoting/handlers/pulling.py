@@ -36,7 +36,7 @@ _KEY_FIELDS = (
     "subVersion",
     "requestSource",
 )
-"""The fields of a pull that its verdict depends on."""
+"""The fields of a pull on which its verdict depends."""
 _SOURCES: Mapping[int | None, RequestSource] = {int(source): source for source in RequestSource}
 
 
@@ -58,9 +58,9 @@ def _pull(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any
 
 
 def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
-    """Answers a pull like :func:`_pull` if the last verdict on its kind stands, and if it need not park.
+    """Responds to a pull like :func:`_pull` if a cached verdict is still valid and the pull need not park.
 
-    This is most of what a broker does that is read from, so it does without the checks.
+    Most pulls end here, so this path skips the checks.
     """
     broker = service
     standing = service.standing_verdicts.find(_make_key(call), broker.steady_ms())
@@ -71,7 +71,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
         offset = parse_long(fields["queueOffset"])
         commit_offset = parse_long(fields["commitOffset"]) if pull.commits else 0
     except (KeyError, ValueError):
-        return None  # the error is about a field
+        return None  # an invalid field, which ``_pull`` reports
     found = service.record_pulls.pull(pull.queue, offset, pull.max_msg_nums, standing.message_filter)
     if found.may_park and pull.may_park:
         return None
@@ -82,7 +82,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
 
 
 def _make_key(call: RemotingCall) -> tuple[Hashable, ...]:
-    """Returns all that two pulls have in common if one verdict is for both."""
+    """Returns the fields that two pulls must share if one verdict applies to both."""
     return (call.command.code, call.peer.channel_id, *map(call.command.fields.get, _KEY_FIELDS))
 
 
@@ -115,7 +115,7 @@ async def _park(
 
 
 def _read_pull(call: RemotingCall) -> PullRequest:
-    """Reads the request as Apache's broker does: only its code says whether it is a lite pull. Raises WireError."""
+    """Reads the request as Apache's broker does: only its code shows whether it is a lite pull. Raises WireError."""
     header = call.read_header(PullMessageRequestHeader)
     is_lite = call.command.code == RequestCode.LITE_PULL_MESSAGE
     sys_flag = header.sys_flag | _LITE_PULL_MESSAGE if is_lite else header.sys_flag & ~_LITE_PULL_MESSAGE
@@ -137,7 +137,7 @@ def _read_pull(call: RemotingCall) -> PullRequest:
 
 
 def _require(name: str, value: T | None, default: T, is_required: int) -> T:
-    """Returns a field, or the default of one that need not be there. Raises WireError."""
+    """Returns a field, or the default if it is optional. Raises WireError."""
     if value is None and is_required:
         raise WireError(f"field {name} is missing in PullMessageRequestHeader, expected a number of 64 bits")
     return default if value is None else value
@@ -149,7 +149,7 @@ def _check(service: RemotingService, call: RemotingCall, pull: PullRequest, draf
 
 
 def _commit_and_read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
-    """The first run of a pull. Its commit counts at once, and is stored later: Java's consumers commit in each pull."""
+    """Runs a pull the first time. Its commit takes effect at once and is stored later: Java commits in each pull."""
     found = _read(service, pull, verdict)
     if pull.commits:
         service.offset_commits.put(pull.group, pull.queue, pull.commit_offset)
@@ -179,7 +179,8 @@ def _count(service: RemotingService, pull: PullRequest, found: RecordsPulled) ->
 
 
 def _respond(service: RemotingService, call: RemotingCall, pull: PullRequest, found: RecordsPulled) -> bytes:
-    """Every broker here is a master without slaves, which no response sends to another one (rules 3.2.3, 3.3.2)."""
+    """Makes the response. Every broker here is a master without slaves, so none suggests another one (rules 3.2.3,
+    3.3.2)."""
     status, code, next_offset, bounds, body, *_ = found
     group = service.state.groups.get(pull.group)
     flag = 0 if group is None else group.group_sys_flag

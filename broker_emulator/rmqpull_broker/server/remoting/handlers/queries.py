@@ -17,7 +17,7 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
 UNIQUE_KEY_COUNT = 32
-"""``defaultQueryMaxNum``: how many messages a query by message id returns, whatever it asks for."""
+"""``defaultQueryMaxNum``: how many messages a query by message id returns, whatever it requests."""
 
 
 def view_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -30,7 +30,7 @@ def view_message(service: RemotingService, call: RemotingCall) -> RemotingComman
 
 
 async def query_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """QUERY_MESSAGE. A key may be one of a message's own keys or its id; what kind is asked for does not matter."""
+    """QUERY_MESSAGE. The key may be one of a message's keys or its id, whatever kind the request names."""
     header = call.read_header(QueryMessageRequestHeader)
     count_max = UNIQUE_KEY_COUNT if header.unique_key_query == "true" else header.max_num
     if count_max < 0:

@@ -1,4 +1,4 @@
-"""What consumers do with receipts: ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME (rules 3.17.1)."""
+"""The requests with receipts: ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME (rules 3.17.1)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 
 _SEPARATORS = {"1": "_", "2": "+"}
-"""Between group and topic in the name of a retry topic, by its kind."""
+"""The separator between group and topic in the name of a retry topic, by kind."""
 _NO_CHANGE = ChangeInvisibleTimeResponseHeader(pop_time=0, invisible_time=0, revive_qid=0)
 
 
 async def ack_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """ACK_MESSAGE. A message that is not in flight is acknowledged with success, too."""
+    """ACK_MESSAGE. Also succeeds for a message that is no longer in flight."""
     header = call.read_header(AckMessageRequestHeader)
     asked, queue = _place_of(call, header)
 
@@ -86,7 +86,7 @@ def _list_delivered(state: BrokerState, ack: BatchAck, broker_name: str) -> list
 
 
 async def change_message_invisible_time(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """CHANGE_MESSAGE_INVISIBLETIME. Answers with what makes the new receipt."""
+    """CHANGE_MESSAGE_INVISIBLETIME. Responds with the fields of the new receipt."""
     header = call.read_header(ChangeInvisibleTimeRequestHeader)
     asked, queue = _place_of(call, header)
     now_ms = service.clock_ms()

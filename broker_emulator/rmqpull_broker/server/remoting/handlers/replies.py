@@ -1,7 +1,7 @@
 """Request and reply: a consumer's reply goes to the producer that waits for it (rules 4.6).
 
-The producer has sent its request as an ordinary message, with its client id in REPLY_TO_CLIENT. The consumer sends its
-reply to the broker of that message, and the broker pushes it to the producer. It stores the reply, too.
+The producer sends its request as an ordinary message, with its client id in REPLY_TO_CLIENT. The consumer sends its
+reply to the broker of that message, which pushes it to the producer and also stores it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PUSH_WITHIN_MS = 10_000
 
 
 async def send_reply(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """SEND_REPLY_MESSAGE and SEND_REPLY_MESSAGE_V2. Answers when the producer has taken the reply, or could not."""
+    """SEND_REPLY_MESSAGE and SEND_REPLY_MESSAGE_V2. Responds once the producer has taken the reply, or could not."""
     is_short = call.command.code == RequestCode.SEND_REPLY_MESSAGE_V2
     header = call.read_header(SendMessageRequestHeaderV2 if is_short else SendMessageRequestHeader)
     response = await _store(service, call, header)
@@ -76,7 +76,7 @@ async def _store(
 
 
 async def _push(service: RemotingService, call: RemotingCall, header: SendMessageRequestHeader) -> str:
-    """Sends a reply to its producer, and returns why that failed; an empty text if it did not."""
+    """Sends a reply to its producer. Returns why that failed, or an empty text."""
     properties = names.decode_properties(header.properties or "")
     client_id = properties.get(names.REPLY_TO_CLIENT)
     if client_id is None:

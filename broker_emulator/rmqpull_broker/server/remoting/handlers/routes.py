@@ -1,4 +1,4 @@
-"""Where topics are: the route of a topic, and the brokers of the cluster (rules 4.4)."""
+"""Routes: the brokers and queues of a topic, and the brokers of the cluster (rules 4.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqpull_proto.remoting.routes import MASTER_ID, BrokerData, ClusterInfo, Qu
 
 
 def get_route(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """GET_ROUTEINFO_BY_TOPIC. The answer is standard JSON, whether or not the client asks for it."""
+    """GET_ROUTEINFO_BY_TOPIC. The response is standard JSON, whether or not the client requests it."""
     name = call.read_header(GetRouteInfoRequestHeader).topic
     topic = service.state.find_topic(name)
     if topic is None:

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 async def send_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """All three requests. Answers when the messages are stored. Only field ``batch`` says whether there are several."""
+    """All three requests. Responds once the messages are stored. Only field ``batch`` shows if there are several."""
     body = call.command.body
     header = call.read_header(
         SendMessageRequestHeader if call.command.code == RequestCode.SEND_MESSAGE else SendMessageRequestHeaderV2
@@ -68,7 +68,7 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
             return _respond_to_columns(service, call, request, parts)
         result = await _store(service, request, partial(send_request, messages=messages), len(body))
     except RequestFailed:
-        raise
+        raise  # a Java exception in Apache's broker, whose response has no common fields
     except BrokerError as error:
         return call.respond(_list_common(service), code=error.response_code, remark=str(error))
     return _respond(service, call, request, result)
@@ -77,7 +77,7 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
 async def _read_batch(
     service: RemotingService, request: SendRequest, body: memoryview, origin: Origin
 ) -> Sequence[Message] | pa.RecordBatch:
-    """Reads a batch. One that cannot be read or stored is refused after the checks of its request."""
+    """Reads a batch. An invalid one is refused only after the checks of its request, as by Apache's broker."""
     reading = read_batch(body, origin)
     try:
         messages = list(islice(reading, PART_ROWS))
@@ -111,7 +111,7 @@ def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properti
 async def _store(service: RemotingService, request: SendRequest, send: Callable[..., T], byte_count: int) -> T:
     broker = service
     sender, execute = broker.sender, broker.group_commit.execute
-    if broker.state.find_topic(request.topic) is None:
+    if broker.state.find_topic(request.topic) is None:  # a separate command: the topic stays if the send is refused
         await execute(lambda draft: prepare_topic(sender, draft, request, broker.clock_ms()))
     return await execute(lambda draft: send(sender, draft, request, now_ms=broker.clock_ms()), byte_count)
 
@@ -151,7 +151,7 @@ def _respond_to_columns(
 
 
 def _list_common(service: RemotingService) -> dict[str, str]:
-    """Returns what each response has, refusals too."""
+    """Returns the fields of all responses, including refusals."""
     return {
         names.MSG_REGION: service.properties.region_id,
         names.TRACE_ON: str(service.properties.trace_on).lower(),
@@ -159,7 +159,7 @@ def _list_common(service: RemotingService) -> dict[str, str]:
 
 
 async def recall_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """RECALL_MESSAGE. Answers when the recall is stored. The remark of a success is that of Apache's broker."""
+    """RECALL_MESSAGE. Responds once the recall is stored. The remark of a success is that of Apache's broker."""
     header = call.read_header(RecallMessageRequestHeader)
     broker, region = service, {names.MSG_REGION: service.properties.region_id}
     try:

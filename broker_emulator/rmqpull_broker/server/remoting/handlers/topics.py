@@ -48,7 +48,7 @@ from rmqpull_proto.remoting.routes import TopicList
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 ENTRIES_MAX = 1_000
-"""Entries of a queue in one response."""
+"""The most entries of a queue in one response."""
 
 
 async def put_topic(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -67,7 +67,7 @@ async def put_topic(service: RemotingService, call: RemotingCall) -> RemotingCom
         attributes=parse_changes(header.attributes or ""),
     )
     await _put_all(service, call, [settings])
-    return call.respond(remark="not set any response code")  # as each response begins (rules 6.1)
+    return call.respond(remark="not set any response code")  # Apache's initial remark, which stays here (rules 6.1)
 
 
 async def put_topics(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -105,7 +105,7 @@ def _make_topic(draft: Draft, settings: TopicSettings, creation_id: str) -> Topi
 
 
 async def delete_topic(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """DELETE_TOPIC_IN_BROKER. A topic that does not exist is deleted already: the request goes to each broker."""
+    """DELETE_TOPIC_IN_BROKER. A missing topic counts as deleted already, because the request goes to each broker."""
     name = call.read_header(TopicRequestHeader).topic
     if not name.strip():
         raise IllegalTopic("The specified topic is blank.")
@@ -117,7 +117,7 @@ async def delete_topic(service: RemotingService, call: RemotingCall) -> Remoting
 
 
 def list_topic_settings(service: RemotingService, call: RemotingCall) -> Answer:
-    """GET_ALL_TOPIC_CONFIG: the settings of all topics, those of the system included, or of a page of them."""
+    """GET_ALL_TOPIC_CONFIG: the settings of all topics, including system topics, or of a page of them."""
     header = call.read_header(GetAllTopicConfigRequestHeader)
     state = service.state
     listed = {**state.system_topics, **state.topics}

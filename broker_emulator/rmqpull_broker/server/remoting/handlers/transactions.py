@@ -14,7 +14,7 @@ from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.sending_headers import EndTransactionRequestHeader
 
 _RESOLUTIONS = {0: Resolution.UNKNOWN, 8: Resolution.COMMIT, 12: Resolution.ROLLBACK}
-"""By the bits of a system flag."""
+"""By the transaction bits of the system flag."""
 NO_RESPONSE_CODE = "not set any response code"
 
 
@@ -31,7 +31,7 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
     msg_id = None if located is None else find_half_message_id(broker.state, *located)
     if located is None or msg_id is None:
         raise WrongTransaction("Find prepared transaction message failed")
-    # A check stores the message again. The producer may know an older place, but it must know that well.
+    # A check stores the message again. So the producer may name an older place, but it must be consistent.
     is_consistent = header.tran_state_table_offset == located[1]
     end = TransactionEnd(
         msg_id,
@@ -42,7 +42,7 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
     )
     now_ms, store_host = broker.clock_ms(), broker.sender.store_host
     await broker.group_commit.execute(lambda draft: transactions.end_transaction(draft, end, now_ms, store_host))
-    # The remark with which each response begins stays there if the message is rolled back.
+    # Apache's initial remark stays in the response if the message is rolled back.
     remark = NO_RESPONSE_CODE if resolution is Resolution.ROLLBACK else None
     return call.respond(remark=remark)
 

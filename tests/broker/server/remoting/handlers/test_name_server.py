@@ -68,7 +68,7 @@ def test_the_brokers_with_a_name(broker: RunningBroker) -> None:
 
 @pytest.mark.proves("REGISTER_BROKER and the like")
 def test_other_brokers_cannot_register(broker: RunningBroker) -> None:
-    with pytest.raises(CallRefused, match="no other broker can register") as refused:
+    with pytest.raises(CallRefused, match="other brokers cannot register") as refused:
         ask(broker, RequestCode.REGISTER_BROKER, brokerName="broker-c")
     assert refused.value.code == ResponseCode.NO_PERMISSION
 

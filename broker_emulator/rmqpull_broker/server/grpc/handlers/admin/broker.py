@@ -42,7 +42,7 @@ async def get_clock(service: Service, request: rpc.GetClockRequest, caller: Call
 
 
 async def advance_clock(service: Service, request: rpc.AdvanceClockRequest, caller: Caller) -> rpc.AdvanceClockResponse:
-    """AdvanceClock: advances a manual clock. Answers when everything that fell due is done."""
+    """AdvanceClock: advances a manual clock. Responds once everything that fell due is done."""
     target = request.WhichOneof("target")
     if target is None:
         raise BadRequest("give a duration or a time to advance the clock")
@@ -51,7 +51,7 @@ async def advance_clock(service: Service, request: rpc.AdvanceClockRequest, call
 
 
 async def expire_now(service: Service, request: rpc.ExpireNowRequest, caller: Caller) -> rpc.ExpireNowResponse:
-    """ExpireNow: applies retention at once. Answers when the new min offsets are stored.
+    """ExpireNow: applies retention at once. Responds once the new min offsets are stored.
 
     Retention deletes whole segments, but never the one that is being written.
     """

@@ -46,7 +46,7 @@ def _list_locks(service: Service, group_name: str) -> Iterator[rpc.ListLocksResp
 async def lock_queues(service: Service, request: rpc.LockQueuesRequest, caller: Caller) -> rpc.LockQueuesResponse:
     """LockQueues: acquires or renews queue locks, as LOCK_BATCH_MQ does (rules 3.8).
 
-    Answers OK also when another client has locked all of the queues; the response lists the locked ones.
+    Responds with OK even if another client has locked all of the queues; the response lists the queues it got.
     """
     if not request.group or not request.client_id:
         raise BadRequest("a lock needs a group and a client id")

@@ -68,7 +68,7 @@ def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
 
 
 def in_flight_to(listed: ListedMessage) -> rpc.InFlightMessage:
-    """Converts a message in flight. Clients of the remoting protocol may ask for any invisible time."""
+    """Converts a message in flight. Clients of the remoting protocol may request any invisible time."""
     flight, message = listed.in_flight, listed.stored.message
     return rpc.InFlightMessage(
         group=flight.group,

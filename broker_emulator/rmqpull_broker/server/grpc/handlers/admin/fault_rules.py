@@ -43,7 +43,7 @@ def _rule_from(rule: rpc.FaultRule) -> FaultRule:
 async def list_fault_rules(
     service: Service, request: rpc.ListFaultRulesRequest, caller: Caller
 ) -> rpc.ListFaultRulesResponse:
-    """ListFaultRules: returns all rules until they are deleted, also those that are used up."""
+    """ListFaultRules: returns all rules until they are deleted, even those that are used up."""
     rules = [fault_rule_to(service.faults, report) for report in service.faults.reports()]
     return rpc.ListFaultRulesResponse(status=OK, rules=rules)
 

@@ -46,7 +46,7 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
         kept = None if request.mode == rpc.CREATE else existing
         group = replace(kept or GroupConfig(request.name), **given)
         if request.mode == rpc.CREATE and existing not in (None, group):
-            raise BadRequest(f"group {request.name} exists with another configuration; update it, or ask for the same")
+            raise BadRequest(f"group {request.name} exists with another configuration; update it, or request the same")
         groups.put_group(draft, group, refusal)
         return group, existing is None
 
@@ -55,7 +55,7 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
 
 
 async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: Caller) -> rpc.ListGroupsResponse:
-    """ListGroups: returns all groups by name, also those created on first use, with their clients and lag."""
+    """ListGroups: returns all groups by name, including those created on first use, with their clients and lag."""
     return await respond(service.slices, rpc.ListGroupsResponse(status=OK), _list_groups(service))
 
 
@@ -99,7 +99,7 @@ async def describe_group(
 
 
 async def delete_group(service: Service, request: rpc.DeleteGroupRequest, caller: Caller) -> rpc.DeleteGroupResponse:
-    """DeleteGroup: deletes a consumer group and all of its consumer offsets. Answers when that is stored."""
+    """DeleteGroup: deletes a consumer group and all of its consumer offsets. Responds once that is stored."""
     await service.group_commit.execute(lambda draft: groups.delete_group(draft, request.name))
     return rpc.DeleteGroupResponse(status=OK)
 
@@ -126,7 +126,7 @@ async def list_in_flight(
     Refuses the name of a group or topic that does not exist, as QueryLag does.
     """
     if request.max_messages < 0:
-        raise BadRequest(f"cannot list {request.max_messages} messages: give a number, or 0 for the most of one call")
+        raise BadRequest(f"cannot list {request.max_messages} messages: give a number, or 0 for the max of one call")
     for name in request.groups:
         service.state.require_group(name)
     for name in request.topics:

@@ -12,7 +12,7 @@ from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _TIMES_MS = {rpc.EARLIEST: 0, rpc.LATEST: -1}
-"""Both ends as times: every message was stored at 0 or later, and a negative time means the end."""
+"""EARLIEST and LATEST as times: every message was stored at 0 or later, and a negative time means the end."""
 
 
 async def reset_offsets(service: Service, request: rpc.ResetOffsetsRequest, caller: Caller) -> rpc.ResetOffsetsResponse:

@@ -41,9 +41,9 @@ async def put_topic(service: Service, request: rpc.PutTopicRequest, caller: Call
 
 
 def _merge(request: rpc.PutTopicRequest, existing: TopicConfig | None, creation_id: str) -> TopicConfig:
-    """The topic as the request wants it."""
+    """Returns the topic that the request describes."""
     if existing is None or request.mode == rpc.CREATE:
-        # Start from the defaults, also when the topic exists: create_topic compares it with exactly this shape.
+        # Start from the defaults even if the topic exists: create_topic compares it with exactly this shape.
         read = request.read_queue_nums if request.HasField("read_queue_nums") else None
         write = request.write_queue_nums if request.HasField("write_queue_nums") else None
         either = write if read is None else read
@@ -111,6 +111,6 @@ def _queue_to(service: Service, topic: TopicConfig, queue: MessageQueue) -> rpc.
 
 
 async def delete_topic(service: Service, request: rpc.DeleteTopicRequest, caller: Caller) -> rpc.DeleteTopicResponse:
-    """DeleteTopic: deletes a topic, its messages and all consumer offsets on it. Answers when that is stored."""
+    """DeleteTopic: deletes a topic, its messages and all consumer offsets on it. Responds once that is stored."""
     await service.group_commit.execute(lambda draft: topics.delete_topic(draft, request.name))
     return rpc.DeleteTopicResponse(status=OK)

@@ -1,4 +1,4 @@
-"""QueryBounds and CutRanges: the bounds of queues, and where a range is cut into parts of limited size."""
+"""QueryBounds and CutRanges: the bounds of queues, and ranges cut into parts of limited size."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 _INT64_MAX = (1 << 63) - 1
 
 PARTS_MAX = 1024
-"""Parts in one response; the client asks again for the rest."""
+"""Parts in one response; the client requests the rest in another call."""
 _PARTS_AT_ONCE = 16
-"""Parts after which other calls get their turn: each part may need a chunk from the disk."""
+"""Parts after which other calls get a turn, because each part may need a chunk from the disk."""
 _RANGES_AT_ONCE = 256
-"""Ranges after which they get it, too: the ranges may have no parts."""
+"""Ranges after which they also get one, because ranges may have no parts."""
 
 
 async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller: Caller) -> rpc.QueryBoundsResponse:
-    """QueryBounds: returns the bounds of all queues of many topics, in slices: each topic's are read at one moment.
+    """QueryBounds: returns the bounds of all queues of many topics. Only those of one topic are read at one moment.
 
-    The entry of a topic that does not exist says so; the other topics are answered all the same.
+    The entry of a topic that does not exist says so; the other topics are still answered.
     """
     rows_lost = service.state.count_lost_rows(request.query_id) if request.query_id else {}
     parts = (rpc.QueryBoundsResponse(topics=[_topic_bounds(service, wanted, rows_lost)]) for wanted in request.topics)

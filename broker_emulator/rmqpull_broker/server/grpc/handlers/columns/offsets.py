@@ -21,16 +21,15 @@ R = TypeVar("R")
 
 
 QUEUES_AT_ONCE = 4_096
-"""Queues that are stored together. More are stored one piece after the other, so that other calls have their turns."""
+"""Queues that are stored together. More are stored piece by piece, so that other calls have their turns."""
 
 
 async def commit_offsets(
     service: Service, request: rpc.CommitOffsetsRequest, caller: Caller
 ) -> rpc.CommitOffsetsResponse:
-    """CommitOffsets: sets a group's consumer offsets on many queues, all of them or none if one piece has them.
+    """CommitOffsets: sets a group's consumer offsets on many queues: all of them or none, if they fit into one piece.
 
-    Answers when the offsets are stored. Those of queues with a
-    pending reset are ignored, and the response says so.
+    Responds once the offsets are stored. Those of queues with a pending reset are ignored, and the response says so.
     """
     response = rpc.CommitOffsetsResponse(status=OK)
     pieces = await _read_in_turns(
@@ -51,9 +50,9 @@ async def commit_offsets(
 async def report_rows_lost(
     service: Service, request: rpc.ReportRowsLostRequest, caller: Caller
 ) -> rpc.ReportRowsLostResponse:
-    """ReportRowsLost: stores what a query's tasks could not read; its driver asks for it with QueryBounds.
+    """ReportRowsLost: stores which rows a query's tasks could not read; its driver gets the report with QueryBounds.
 
-    Answers when the report is stored. A repeated report counts once.
+    Responds once the report is stored. A repeated report counts once.
     """
     pieces = await _read_in_turns(
         service,
@@ -69,7 +68,7 @@ async def report_rows_lost(
 
 
 async def _read_in_turns(service: Service, entries: Sequence[E], read: Callable[[E], T]) -> list[list[T]]:
-    """Returns what is read of all entries, in pieces: at least one, which may be empty."""
+    """Returns the results for all entries, in pieces: at least one, which may be empty."""
     pieces = []
     for first in range(0, max(len(entries), 1), QUEUES_AT_ONCE):
         if first:

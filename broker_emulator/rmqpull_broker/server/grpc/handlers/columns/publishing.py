@@ -17,7 +17,7 @@ async def publish_columns(
 ) -> rpc.PublishColumnsResponse:
     """PublishColumns: stores a batch of messages, one Arrow IPC stream, as a whole or not at all.
 
-    Answers when the batch is stored, with the offsets of its rows.
+    Responds once the batch is stored, with the offsets of its rows.
     """
     creation = None
     if request.default_topic:
@@ -40,7 +40,7 @@ async def send_message_back(
 ) -> rpc.SendMessageBackResponse:
     """SendMessageBack: takes back a message that a consumer could not process (rules 3.10.3).
 
-    Answers when the message is stored for its next delivery or as a dead letter, or when neither is necessary.
+    Responds once the message is stored for its next delivery or as a dead letter, or when neither is necessary.
     """
     check_group_name(request.group)
     times_max = request.max_reconsume_times if request.HasField("max_reconsume_times") else None

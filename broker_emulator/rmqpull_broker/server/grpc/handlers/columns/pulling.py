@@ -27,7 +27,7 @@ from rmqpull_proto.columns_response import ColumnsResponse
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 QUEUES_AT_ONCE = 256
-"""Queues of a pull in one turn of the event loop."""
+"""Queues of a pull that are read in one turn of the event loop."""
 SMALL_ROWS = 256
 """Batches with fewer rows on average are joined."""
 
@@ -61,7 +61,7 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
 
 
 def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Joins small batches: to write one takes as long as to copy hundreds of rows."""
+    """Joins small batches, because writing one takes as long as copying hundreds of rows."""
     if sum(batch.num_rows for batch in batches) >= SMALL_ROWS * len(batches):
         return batches
     joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -69,10 +69,10 @@ def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 class _Pull:
-    """A pull of many queues, a piece of them in each turn: others do not wait for all of them.
+    """A pull of many queues, one piece of them in each turn of the event loop, so that others do not wait for all.
 
-    So its queues are not read at the same moment. All pieces are checked before the first one has an effect; only a
-    permission that changes meanwhile can refuse a pull of which a part has committed its offsets.
+    So its queues are not read at the same moment. All pieces are checked before the first one has an effect; only if a
+    permission changes meanwhile can a pull be refused after a part of it has committed its offsets.
     """
 
     def __init__(self, service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> None:
@@ -87,7 +87,7 @@ class _Pull:
         self._began_ms = service.clock.passing_ms()
         self.pieces: list[list[ColumnPull]] = []
         self.results: list[list[Pulled]] = []
-        """Those of each piece in the last run."""
+        """The results of each piece in the last run."""
         self.may_park = True
         """Whether all queues were at their ends."""
         self._filter: MessageFilter = EVERYTHING
@@ -110,7 +110,7 @@ class _Pull:
             self.pieces.append([_pull_from(queue) for queue in queues[first : first + QUEUES_AT_ONCE]])
 
     async def check(self) -> None:
-        """Makes the checks that come before those of the queues, and if there are several pieces, those, too.
+        """Makes the checks before those of the queues and, if there are several pieces, also those of the queues.
 
         A group that they create stays in any case. Raises the refusal of a check that fails.
         """
@@ -165,10 +165,10 @@ class _Pull:
         return verdicts
 
     async def park(self, timeout_ms: int) -> bool:
-        """Parks the pull, if nothing has come since it ran. Returns whether it must run again."""
+        """Parks the pull if nothing has arrived since it ran. Returns whether it must run again."""
         service, group = self._service, self._request.group
         if (remaining_ms := self._caller.remaining_ms) is not None:
-            # It runs again before the deadline, and that takes as long as the first time.
+            # Leaves time for the second run before the deadline, which takes as long as the first one.
             took_ms = service.clock.passing_ms() - self._began_ms
             remaining_ms -= 2 * took_ms
         caller = replace(self._caller, remaining_ms=remaining_ms)
@@ -183,7 +183,7 @@ class _Pull:
         )
 
     async def _list_further_queues(self) -> AsyncGenerator[list[MessageQueue] | None, None]:
-        """Yields the queues of the next piece; None when one of them is no longer as it was when the pull ran."""
+        """Yields the queues of the next piece; None if one of them has changed since the pull ran."""
         for piece in self.pieces[1:]:
             await self._service.slices.pause()
             waits = are_at_end(self._service.state, self._request.group, piece)

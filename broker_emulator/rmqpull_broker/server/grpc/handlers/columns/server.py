@@ -18,7 +18,7 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 async def describe_server(
     service: Service, request: rpc.DescribeServerRequest, caller: Caller
 ) -> rpc.DescribeServerResponse:
-    """DescribeServer: returns the version, the extensions and the limits; needs no client id."""
+    """DescribeServer: returns the version, the extensions and the limits. The caller needs no client id."""
     return rpc.DescribeServerResponse(
         status=OK,
         version=__version__,

@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 async def stage_columns(service: Service, request: rpc.StageColumnsRequest, caller: Caller) -> rpc.StageColumnsResponse:
     """StageColumns: stores a batch of messages that nobody can read until its stage is committed.
 
-    Answers when the batch is stored.
+    Responds once the batch is stored.
     """
     transaction_id = transaction_id_from(request.transaction)
     service.stage_keeper.check_timeout(request.timeout_ms)
@@ -46,7 +46,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
 async def keep_stages(service: Service, request: rpc.KeepStagesRequest, caller: Caller) -> rpc.KeepStagesResponse:
     """KeepStages: restarts the timeout of a transaction's stages.
 
-    Answers OK also when the transaction has no stages, or none any more: its commit finds out.
+    Responds with OK even if the transaction has no stages, or no longer has any: its commit will find out.
     """
     service.stage_keeper.check_timeout(request.timeout_ms)
     service.stage_keeper.keep_alive(transaction_id_from(request.transaction), request.timeout_ms)
@@ -56,7 +56,7 @@ async def keep_stages(service: Service, request: rpc.KeepStagesRequest, caller: 
 async def commit_stages(service: Service, request: rpc.CommitStagesRequest, caller: Caller) -> rpc.CommitStagesResponse:
     """CommitStages: makes the messages of a transaction readable, all of them or none, and once.
 
-    Answers when all of them can be read, also when an earlier call committed the transaction.
+    Responds once all of them can be read, even if an earlier call committed the transaction.
     """
     transaction_id = transaction_id_from(request.transaction)
     named = [stage_commands.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
@@ -104,7 +104,7 @@ def _record_from(record: rpc.CommitRecord) -> CommitRecord:
 async def drop_stages(service: Service, request: rpc.DropStagesRequest, caller: Caller) -> rpc.DropStagesResponse:
     """DropStages: deletes the stages of a transaction that will not be committed.
 
-    Answers when they are deleted. A transaction that is committed keeps its messages.
+    Responds once they are deleted. A transaction that is committed keeps its messages.
     """
     transaction_id = transaction_id_from(request.transaction)
     await service.execute(lambda draft: stage_commands.drop(draft, transaction_id))

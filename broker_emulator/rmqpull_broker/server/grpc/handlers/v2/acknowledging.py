@@ -23,7 +23,7 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
 
 async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: Caller) -> rpc.AckMessageResponse:
-    """AckMessage: acknowledges messages. Each entry has a status of its own; a second acknowledgement is OK, too."""
+    """AckMessage: acknowledges messages. Each entry has its own status; a second acknowledgement is also OK."""
     caller.require_client_id()
     topic, group = _names_from(request)
     if not request.entries:
@@ -55,9 +55,9 @@ async def ack_message(service: Service, request: rpc.AckMessageRequest, caller: 
 async def change_invisible_duration(
     service: Service, request: rpc.ChangeInvisibleDurationRequest, caller: Caller
 ) -> rpc.ChangeInvisibleDurationResponse:
-    """ChangeInvisibleDuration: makes a message come again so long from now.
+    """ChangeInvisibleDuration: makes a message visible again after this duration, counted from now.
 
-    The new handle takes the place of the old one.
+    The new handle replaces the old one.
     """
     caller.require_client_id()
     topic, group = _names_from(request)
@@ -71,7 +71,7 @@ async def change_invisible_duration(
 async def forward_message_to_dead_letter_queue(
     service: Service, request: rpc.ForwardMessageToDeadLetterQueueRequest, caller: Caller
 ) -> rpc.ForwardMessageToDeadLetterQueueResponse:
-    """ForwardMessageToDeadLetterQueue: gives a message up, and acknowledges it."""
+    """ForwardMessageToDeadLetterQueue: makes a message a dead letter, and acknowledges it."""
     caller.require_client_id()
     topic, group = _names_from(request)
     message = await _find_message(service, caller, (group, topic), request)

@@ -30,8 +30,8 @@ async def notify_client_termination(
 ) -> rpc.NotifyClientTerminationResponse:
     """NotifyClientTermination: removes a client; a consumer names its group (rules 5.16).
 
-    The client's Telemetry stream stays open until the client closes it. The messages that the broker renews for a
-    consumer come again soon (rules 5.12.3).
+    The client's Telemetry stream stays open until the client closes it. Messages that the broker renews for a consumer
+    become visible again soon (rules 5.12.3).
     """
     caller.require_client_id()
     group = None

@@ -15,7 +15,7 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 async def update_offset(service: Service, request: rpc.UpdateOffsetRequest, caller: Caller) -> rpc.UpdateOffsetResponse:
     """UpdateOffset: sets a group's consumer offset on one queue (rules 3.5.1).
 
-    Answers when the offset is stored. While a reset is pending the offset is ignored, and the response says so.
+    Responds once the offset is stored. While a reset is pending the offset is ignored, and the response says so.
     """
     caller.require_client_id()
     group, queue = name_from(request.group), queue_from(request.message_queue, service.state.broker_names[0])

@@ -1,7 +1,7 @@
 """PullMessage: reads one queue from an offset, and parks when there is no message (rules 3.1 to 3.4).
 
-The response is a stream: a status, the messages, and the offset of the next pull. v2 has no code for most results;
-``core.pulling.answers`` maps them, and the status message is the result's own name.
+The response is a stream: a status, the messages, and the offset of the next pull. v2 has no codes for most results:
+``core.pulling.answers`` maps them to codes, and the status message is the result's name.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ async def receive_message(
 ) -> AsyncIterator[rpc.ReceiveMessageResponse]:
     """ReceiveMessage: waits for messages, and delivers each to one consumer of the group.
 
-    A message that was delivered as often as the group allows goes to the dead letters instead. With ``auto_renew`` the
-    broker prolongs the invisible time of what it delivers until the consumer acknowledges it (rules 5.12.3).
+    A message that was delivered as often as the group allows becomes a dead letter instead. With ``auto_renew``, the
+    broker extends the invisible times of the messages until the consumer acknowledges them (rules 5.12.3).
     """
     left: list[_Outgoing] = []
     holder = Holder(caller.client_id, name_from(request.group))
@@ -132,10 +132,11 @@ async def _pop_from(
 
 
 def _find_polling_ms(request: rpc.ReceiveMessageRequest, caller: Caller, request_timeout_ms: int) -> int:
-    """Returns how long to wait for messages: what the consumer asks for, or what its deadline leaves.
+    """Returns how long to wait for messages: as long as the consumer requests, or as its deadline leaves.
 
-    Of the deadline, half of the consumer's request timeout is kept for the response.
+    Half of the consumer's request timeout is reserved for the response.
     """
+    # Without a deadline, enough is left for the longest polling time.
     left_ms = POLLING_MS_MAX * 2 if caller.remaining_ms is None else caller.remaining_ms
     asked_ms = left_ms - request_timeout_ms // 2
     if request.HasField("long_polling_timeout"):
@@ -196,10 +197,10 @@ def _read(service: Service, result: PopResult) -> Iterator[_Outgoing]:
 
 
 async def _drop_exhausted(service: Service, group: GroupConfig, delivered: list[_Outgoing]) -> list[_Outgoing]:
-    """Sends messages to the dead letters that were delivered too often. Returns the others.
+    """Makes messages that were delivered too often dead letters. Returns the others.
 
-    Each is a command of its own, which takes the next place among the dead letters. One that is refused stays in
-    flight, and comes again.
+    Each is a separate command, which gets the next offset of the dead-letter queue. A message whose command is refused
+    stays in flight, and is redelivered.
     """
     exhausted = [each for each in delivered if is_exhausted(group, each.attempt)]
     if exhausted:
@@ -232,7 +233,7 @@ def _find_status(result: PopResult, delivered: list[_Outgoing]) -> v2.Status:
 
 
 def _message_to(each: _Outgoing, topic: str) -> v2.Message:
-    """Makes the message for a consumer. One that comes again looks as if it came from its own topic."""
+    """Makes the message for a consumer. A redelivered one looks as if it came from its original topic."""
     message = message_to(each.stored, each.part.queue._replace(topic=topic))
     message.system_properties.receipt_handle = each.receipt.handle
     message.system_properties.delivery_attempt = each.attempt

@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 async def send_message(service: Service, request: rpc.SendMessageRequest, caller: Caller) -> rpc.SendMessageResponse:
     """SendMessage: stores one message, or several of one topic (rules 5.11).
 
-    Answers when the messages are stored, with one entry for each, in their order.
+    Responds once the messages are stored, with one entry for each, in their order.
     """
     caller.require_client_id()
     if not request.messages:
@@ -52,7 +52,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
     received_ms = service.clock_ms()
 
     def messages() -> Iterator[Message]:
-        # One by one: each message passes all checks before the next one is looked at.
+        # A generator, so that each message passes all checks before the next one is read.
         for message in request.messages:
             if name_from(message.topic) != topic:
                 raise MessageCorrupted("topic in message is not same")
@@ -65,7 +65,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
         rpc.SendResultEntry(
             status=OK,
             message_id=row.message.msg_id,
-            # Also for ordinary messages (rules 6.2).
+            # Ordinary messages get one too: their message id, as from Apache's proxy (rules 6.2).
             transaction_id=row.message.msg_id,
             # For a delayed or half message: its offset in the queue where it waits.
             offset=row.queue_offset,
@@ -77,7 +77,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
 
 
 def _send(service: Service, draft: Draft, topic: str, messages: Iterator[Message]) -> list[Sent]:
-    """Stores messages. Raises the errors of Apache's proxy, which knows the type of a topic only by its route."""
+    """Stores messages. Raises the errors of Apache's proxy, which knows the type of a topic only from its route."""
     first: list[Message] = []
 
     def keep_first() -> Iterator[Message]:
@@ -105,7 +105,7 @@ async def recall_message(
 ) -> rpc.RecallMessageResponse:
     """RecallMessage: cancels the delivery of a delayed message (rules 5.15, 4.6).
 
-    Answers with the message's id when the recall is stored.
+    Responds with the message's id when the recall is stored.
     """
     caller.require_client_id()
     name = name_from(request.topic)
@@ -134,7 +134,7 @@ async def end_transaction(
 ) -> rpc.EndTransactionResponse:
     """EndTransaction: commits or rolls back a half message (rules 5.14, 3.15).
 
-    Answers OK also when the transaction has already ended, because Apache's proxy does not wait for its broker; the
+    Responds with OK even if the transaction has already ended, because Apache's proxy does not wait for its broker. The
     log says why the end had no effect. Raises InvalidTransactionId, and WrongTransaction for an unknown transaction.
     """
     caller.require_client_id()

@@ -62,7 +62,7 @@ async def telemetry(
 async def _read(
     service: Service, requests: AsyncIterator[rpc.TelemetryCommand], caller: Caller, stream: TelemetryStream
 ) -> None:
-    """Answers settings, and hands over what the client answers to questions. Ignores the rest."""
+    """Responds to settings, and passes on the client's answers to questions. Ignores the rest."""
     try:
         async for request in requests:
             answer = answer_from(request)
@@ -85,7 +85,7 @@ async def _take_settings(service: Service, settings: v2.Settings, caller: Caller
         profile = _profile_from(settings, caller, service.clock_ms())
         service.clients.take_settings(
             profile, find_holder(caller.address)
-        )  # first: Python's client receives before it gets the response
+        )  # before the response, because Python's client begins to receive before it gets that
         groups = []
         if profile.consumer is not None:
             groups = await service.ensure_groups([profile.consumer.group])
@@ -156,7 +156,7 @@ def _answer_producer(settings: v2.Settings, publishing: PublishingSettings) -> v
 
 
 def _answer_consumer(settings: v2.Settings, groups: Iterable[GroupConfig]) -> v2.Settings:
-    """A client whose group could not be created keeps its own settings; defaults fill the rest."""
+    """Makes the settings for a consumer. If its group could not be created, it keeps its own, completed by defaults."""
     for group in groups:
         response = _copy(settings)
         _set_subscription(response, make_subscription_settings(group))
