@@ -70,7 +70,7 @@ INTERNAL = {
     "core.limits:RECONSUME_TIMES_MAX": "the largest 32-bit integer; the count stops there",
     "core.popping.revival:REVIVALS_MAX": "limits one command; the next one stores the rest at once",
     "server.runtime.renewer:CHANGES_MAX": "limits one command; the next one renews the rest at once",
-    "core.popping.renewals:TRIES_MAX": "tries while the commit log cannot store anything; then the message comes again",
+    "core.popping.renewals:TRIES_MAX": "tries while the log cannot store anything; then the message is redelivered",
     "core.sending.delays:DELIVERIES_MAX": "limits one command; the next one delivers the rest at once",
     "core.sending.half_messages:CHECKS_MAX": "limits one command; the next one checks the rest at once",
     "core.state.retention:PUT_AGAIN_MAX": "limits one command; the next one stores the rest again at once",

@@ -1,4 +1,4 @@
-"""SIGKILL while messages are in flight: what was not acknowledged comes again, and what was acknowledged does not."""
+"""SIGKILL while messages are in flight: what was not acknowledged is redelivered, and what was acknowledged is not."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_messages_in_flight_survive_kills_at_any_moment(start_process: StartProc
         load.await_acknowledged(dice.randrange(1, 60))
         broker.kill()
         load.await_end()
-        assert not acknowledged & set(load.received), "an acknowledged message came again"
+        assert not acknowledged & set(load.received), "an acknowledged message was redelivered"
         received += load.received
         sent |= load.sent
         acknowledged |= load.acknowledged
@@ -114,7 +114,7 @@ def test_messages_in_flight_survive_kills_at_any_moment(start_process: StartProc
     assert len(rest) == len(set(rest)), "a message came twice, although it was acknowledged in time"
     assert not acknowledged & set(rest)
     assert sent <= acknowledged | unanswered | set(rest)
-    assert len(received) > len(set(received)), "nothing came again"
+    assert len(received) > len(set(received)), "nothing was redelivered"
 
 
 def test_a_delivered_message_is_in_flight_until_its_time_after_a_kill(

@@ -64,7 +64,7 @@ def test_go_consumes_what_its_filter_lets_through(place: GoPlace) -> None:
 
 
 def test_go_consumes_refused_messages_again(place: GoPlace) -> None:
-    """Go: a message that is refused comes again with its attempts counted."""
+    """Go: a message that is refused is redelivered with its attempts counted."""
     topic = place.create_topic()
     place.send(topic, "one")
     consumer = place.start_go("push", topic=topic, refusals=2)

@@ -14,9 +14,9 @@ from tests.harness.waiting import wait_until
 
 INVISIBLE_MS = 10_000
 LONG_INVISIBLE_MS = 300_000
-"""Longer than any scenario, so that nothing comes again."""
+"""Longer than any scenario, so that nothing is redelivered."""
 RETRY_WITHIN_S = 120.0
-"""Java's client lets a refused message come again after 10 s, and Apache's broker takes as long once more."""
+"""Java's client makes a refused message visible again after 10 s, and Apache's broker takes as long once more."""
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_a_member_pops_what_its_filter_lets_through(
 
 
 def test_a_refused_message_is_popped_again(place: Place) -> None:
-    """Pop: RECONSUME_LATER makes the message invisible for longer. Then it comes again with its attempts counted."""
+    """Pop: RECONSUME_LATER makes the message invisible for longer. Then it is redelivered with its attempts counted."""
     topic = place.create_topic()
     (sent,) = place.send(topic, "one", tags="red", keys="k")
     consumer = start(place, topic, refusals=1)

@@ -48,7 +48,7 @@ def test_each_member_of_a_broadcasting_group_gets_all_messages(place: Place) -> 
 
 @pytest.mark.small
 def test_an_ordered_consumer_keeps_the_order_when_it_refuses(place: Place) -> None:
-    """In order: a refused message comes again before the next one of its queue, with its attempts counted."""
+    """In order: a refused message is redelivered before the next one of its queue, with its attempts counted."""
     topic = place.create_topic()
     place.send(topic, "1", "2", "3", broker=BROKER)
     consumer = place.start("push", topic=topic, ordered=True, refusals=2)

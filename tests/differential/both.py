@@ -61,6 +61,6 @@ class Both:
     def _repeat_until_found(run: Run, step: Step) -> Answer:
         give_up = time.monotonic() + AGAIN_WITHIN_S
         while (answer := run.do(step)).code != 0:
-            assert time.monotonic() < give_up, f"nothing came again: {answer}"
+            assert time.monotonic() < give_up, f"nothing was redelivered: {answer}"
             time.sleep(_LOOK_S)
         return answer

@@ -17,7 +17,7 @@ _SPOILT_OF_ALL = 0.1
 _NEVER_SPOILT = {"f", "sysFlag", "topicSysFlag", "subVersion", "bornTime", "pollTime", "invisibleTime"}
 """System flags of messages: see ``send_steps``. Topics have none, as the broker knows no units. A pull
 without a version is refused with 1, 23 or not at all, depending on where Java's code first needs it. With odd times
-pops wait, or messages come again meanwhile.
+pops wait, or messages are redelivered meanwhile.
 """
 _ODD_TEXTS = ("", "x", "-1", "0", "1", "007", "+1", " 1", "1.0", "2147483648", "-9223372036854775808", "9" * 20, "true")
 _OF_RANDOM_QUEUES = (RequestCode.POP_MESSAGE, RequestCode.PEEK_MESSAGE)

@@ -115,7 +115,7 @@ def acknowledge_many(random: Random) -> Step:
 
 
 def change_invisible_time(random: Random) -> Step:
-    """A message comes again later than first said."""
+    """A message is redelivered later than first said."""
     fields = _make_receipt(random, random.randrange(6)) | {"invisibleTime": _NEVER_DUE}
     # With the receipt of a group in order, another group would be told about its progress.
     fields["consumerGroup"] = f"⟨popgroup {fields['offset'][-2:-1]}⟩" if "⟨" in fields["offset"] else _IN_ORDER_GROUP

@@ -1,4 +1,4 @@
-"""Pops that need time, on the emulator and on a real Apache RocketMQ: what comes again, and what waits.
+"""Pops that need time, on the emulator and on a real Apache RocketMQ: what is redelivered, and what waits.
 
 They are stories of raw requests, and no random sequences.
 """
@@ -48,7 +48,7 @@ def test_a_message_comes_again_until_it_is_acknowledged(both: Both) -> None:
 
 
 def test_an_expired_receipt_is_taken(both: Both) -> None:
-    """After the message has come again, an acknowledgement of its first delivery changes nothing."""
+    """After the message has been redelivered, an acknowledgement of its first delivery changes nothing."""
     both.do(pop())
     first = {name: text.replace(" 0⟩", " 1⟩") for name, text in RECEIPT.items()}
     both.do_until_found(pop(LONG))
@@ -228,7 +228,7 @@ def test_a_priority_chooses_the_queue_of_a_single_message(both: Both, attributes
 
 
 def test_pops_by_priority_begin_with_the_last_queue(both: Both) -> None:
-    """What comes again comes after the rest, also in pops that would look at it first for another topic."""
+    """What is redelivered comes after the rest, also in pops that would look at it first for another topic."""
     both.do(put_topic())
     for text in ("0", "2", "9", "3", "1"):
         both.do(send(by_priority(text)))

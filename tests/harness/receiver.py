@@ -74,7 +74,7 @@ class Receiver:
         return self.client.code("AckMessage", self.make_ack(*messages))
 
     def make_change(self, message: v2.Message, invisible_ms: int) -> Any:
-        """Returns a request that makes a message come again so long from now."""
+        """Returns a request that makes a message visible again after a time."""
         request = service.ChangeInvisibleDurationRequest(
             group=self.group, topic=self.topic, receipt_handle=message.system_properties.receipt_handle
         )

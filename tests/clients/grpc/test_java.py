@@ -61,7 +61,7 @@ def test_a_message_may_be_acknowledged_twice(place: GrpcPlace) -> None:
 
 
 def test_a_handle_from_before_a_change_acknowledges_nothing(place: GrpcPlace) -> None:
-    """Changed invisible time: the old handle is accepted until its own time is over, but the message comes again."""
+    """Changed invisible time: the old handle is accepted until its own time is over, but the message is redelivered."""
     topic = place.create_topic(queues=1)
     send(place.start_producer(topic), topic, "one")
     consumer = place.start_simple(topic)
@@ -93,7 +93,7 @@ def show(handle: str) -> list[str]:
 
 
 def test_a_batch_returns_from_its_first_message_that_is_not_acknowledged(place: GrpcPlace) -> None:
-    """FIFO: messages behind it come again even if they were acknowledged."""
+    """FIFO: messages behind it are redelivered even if they were acknowledged."""
     topic = place.create_topic("FIFO")
     place.create_group(consumeMessageOrderly=True)
     send(place.start_producer(topic), topic, *"123", messageGroup="customer")

@@ -189,7 +189,7 @@ def test_rust_loses_nothing_when_a_broker_restarts(rust: GrpcPlace) -> None:
     received: set[str] = set()
 
     def receive() -> set[str]:
-        with suppress(ClientRefused):  # the broker is away: what was not acknowledged comes again
+        with suppress(ClientRefused):  # the broker is away: what was not acknowledged is redelivered
             for message in consumer.receive():
                 consumer.call("ack", handle=message.handle)
                 received.add(message.message_id)

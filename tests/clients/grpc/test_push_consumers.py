@@ -39,7 +39,7 @@ def test_a_push_consumer_gets_each_message_once(place: GrpcPlace) -> None:
 
 
 def test_a_refused_message_comes_again(place: GrpcPlace) -> None:
-    """Retries: a failed delivery comes again with its attempts counted, until it succeeds."""
+    """Retries: a failed delivery is redelivered with its attempts counted, until it succeeds."""
     topic = place.create_topic()
     producer = place.start_producer(topic)
     (message_id,) = send(producer, topic, "one")

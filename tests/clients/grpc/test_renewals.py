@@ -89,7 +89,7 @@ def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) 
 
 
 def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work, tmp_path: Path) -> None:
-    """Renewal, on the emulator alone: what a killed consumer held comes again two minutes after its last heartbeat."""
+    """Renewal, on the emulator alone: what a killed consumer held is redelivered 2 minutes after its last heartbeat."""
     work.clients.kill()
     wait_until(lambda: work.count_streams() == 0, "the broker sees that it has left")
     work.broker.clock.advance(seconds=140)  # two minutes, and the checks of clients and receipts
@@ -144,7 +144,7 @@ def test_a_message_is_renewed_for_more_than_a_minute(place: GrpcPlace) -> None:
     send(place.start_producer(topic), topic, "long")
     consumer = place.start_push(topic, hold=True)
     wait_for_consumed([consumer], 1)
-    # In another group a message comes again after 90 s: enough for a minute, and for a receive that waits 20 s.
+    # In another group a message is redelivered after 90 s: enough for a minute, and for a receive that waits 20 s.
     other = place.start_simple(topic, group=f"{place.group}-other")
     receive_all(other, 1, acknowledge=False, invisible_ms=90_000)
     wait_until(lambda: bool(other.receive()), "90 s are over", wait_s=240)

@@ -12,7 +12,7 @@ from tests.harness.grpc_servers import INVISIBLE_MS, GrpcPlace, bodies_of, recei
 
 @pytest.mark.long
 def test_what_is_not_acknowledged_returns(place: GrpcPlace) -> None:
-    """Invisible time: when it is over, the message comes again, as its second attempt; acknowledged ones do not."""
+    """Invisible time: when it is over, the message is redelivered, as its second attempt; acknowledged ones are not."""
     topic = place.create_topic()
     send(place.start_producer(topic), topic, "1", "2", "3")
     consumer = place.start_simple(topic)
@@ -122,7 +122,7 @@ def test_the_queue_of_a_message_group_waits(place: GrpcPlace) -> None:
 
 
 def test_an_unacknowledged_batch_returns_in_order(place: GrpcPlace) -> None:
-    """FIFO: what is not acknowledged in time comes again, before what follows it."""
+    """FIFO: what is not acknowledged in time is redelivered, before what follows it."""
     topic = place.create_topic("FIFO")
     place.create_group(consumeMessageOrderly=True)
     send(place.start_producer(topic), topic, *"123", messageGroup="customer")

@@ -47,11 +47,11 @@ ROWS = """
 """Commands that show all groups: the rows of this one are equal."""
 
 Pop = Callable[[Administration, int], None]
-"""Receives so many messages for the group. What it receives first comes again soon."""
+"""Receives so many messages for the group. What it receives first is redelivered soon."""
 
 
 def run_all(release: Release, name_servers: str, folder: Path, pop: Pop) -> dict[str, list[str]]:
-    """Two messages come again and three wait, then all of them are in flight. Returns what mqadmin prints."""
+    """Two messages are redelivered and three wait, then all of them are in flight. Returns what mqadmin prints."""
     administration = Administration(name_servers)
     for topic in (TOPIC, f"%RETRY%{GROUP}", f"%RETRY%{PULLERS}"):
         administration.create_topic(topic, 1)

@@ -72,7 +72,7 @@ def give_up(draft: Draft, sender: Sender, message: DeliveredMessage, now_ms: int
 
 
 def change_invisible_time(draft: Draft, message: DeliveredMessage, invisible_ms: int, now_ms: int) -> Receipt:
-    """Makes a message come again ``invisible_ms`` from now. Returns its new receipt, which names this message alone.
+    """Makes a message visible again ``invisible_ms`` from now. Returns its new receipt, which names this message alone.
 
     An ordered delivery keeps its pop time. A message that is not in flight does not change.
     """

@@ -250,7 +250,7 @@ class Pops:
         return is_in_flight(Draft(self._state), message)
 
     async def change_invisible_times(self, messages: Sequence[DeliveredMessage], invisible_ms: int) -> list[Receipt]:
-        """Makes messages come again so long from now. Returns their new receipts. Raises ServiceNotAvailable."""
+        """Makes messages visible again after ``invisible_ms``. Returns their new receipts. Raises ServiceNotAvailable."""
         change = partial(change_invisible_time, invisible_ms=invisible_ms, now_ms=self._clock.wall_ms())
         return await self._execute_each(change, messages)
 
@@ -269,7 +269,7 @@ class Pops:
         return await self._group_commit.execute(run)
 
     def release(self, messages: Sequence[DeliveredMessage]) -> None:
-        """Makes messages come again soon that their caller has not got."""
+        """Makes messages visible again soon that their caller did not get."""
         if messages and not self._is_closed:
             task = asyncio.get_running_loop().create_task(self._release(messages))
             self._releases.add(task)

@@ -36,7 +36,7 @@ class Pops(Protocol):
         """Whether a message is still in flight by the delivery that its receipt names."""
 
     async def change_invisible_times(self, messages: Sequence[DeliveredMessage], invisible_ms: int) -> list[Receipt]:
-        """Makes messages come again so long from now. Returns their new receipts. Raises BrokerError."""
+        """Makes messages visible again ``invisible_ms`` from now. Returns their new receipts. Raises BrokerError."""
 
 
 class Renewer:

@@ -1,4 +1,4 @@
-"""What becomes of a delivery: it is acknowledged, or comes again at another time."""
+"""What becomes of a delivery: it is acknowledged, or is redelivered at another time."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ORDERED = st.builds(
 )
 
 Model = dict[tuple[str, MessageQueue, int, int], int]
-"""When a message comes again, by group, queue, offset and time of the pop."""
+"""When a message is redelivered, by group, queue, offset and time of the pop."""
 
 
 def apply_to_model(model: Model, fact: Popped | PopEnded) -> None:

@@ -112,7 +112,7 @@ def test_a_caller_that_leaves_in_the_middle_of_a_response_is_no_error(
                 assert broker.look(lambda state: len(state.popped)) > 0
             if leave == "cancel":
                 responses.cancel()
-        # What it has not read comes again.
+        # What it has not read is redelivered.
         wait_until(lambda: broker.look(any_comes_soon), "released")
     assert [line for line in caplog.records if line.levelno >= logging.WARNING] == []
 

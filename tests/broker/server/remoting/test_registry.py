@@ -91,7 +91,7 @@ NUMBERS = ("0", "0", "0", "1", "1", "-1", "32", "5000", "9223372036854775807", "
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_pop_makes_the_broker_fail(seed: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever invisible times were asked for: messages come again when the clock says so."""
+    """Whatever invisible times were asked for: messages are redelivered when the clock says so."""
     chance = random.Random(seed)
     running = running_broker({"orders": 2}, remoting=True, clock="manual")
     with running as broker, RemotingMember(broker.remoting_addresses[0]) as member:

@@ -99,7 +99,7 @@ def test_no_message_is_lost_when_callers_leave_at_any_moment(seed: int) -> None:
         await server.app.clock_mover.advance(20_000)
         await asyncio.gather(*consumers)
         await until(lambda: not server.app._pops.waiting_count, "no receive waits")
-        for _ in range(40):  # what was on its way to callers that left comes again
+        for _ in range(40):  # what was on its way to callers that left is redelivered
             await server.app.clock_mover.advance(30_000)
             if len(set(got)) == len(sent):
                 break

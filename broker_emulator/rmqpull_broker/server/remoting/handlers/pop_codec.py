@@ -47,7 +47,7 @@ def _read_records(service: RemotingService, part: PoppedPart) -> Iterator[memory
 def _encode_retries(
     service: RemotingService, header: PopMessageRequestHeader, result: PopResult, part: PoppedPart
 ) -> memoryview:
-    """Encodes messages that come again as if they were in the topic itself. Each has its receipt as a property."""
+    """Encodes messages that are redelivered as if they were in the topic itself. Each has its receipt as a property."""
     state, queue = service.state, part.queue
     receipt = ExtraInfo(
         part.start_offset, result.pop_time_ms, result.invisible_ms, result.revive_queue_id, queue.broker_name

@@ -62,7 +62,7 @@ def test_a_pop_delivers_messages_and_tells_their_places(broker: RunningBroker, m
 
 
 def test_an_invisible_time_after_the_end_of_javas_time_has_ended(broker: RunningBroker, member: PopMember) -> None:
-    """As one of 0, with which messages come again by the retry topic; one that is only long lasts."""
+    """As one of 0, with which messages are redelivered by the retry topic; one that is only long lasts."""
     member.send("one", "two")
     times = [2**63 - 1, 2**63 - 1 - broker.clock.now_ms()]
     answers = [member.pop(maxMsgNums=1, invisibleTime=ms) for ms in times]

@@ -136,7 +136,7 @@ def test_a_receive_that_is_cancelled_leaves_its_message_to_another_one() -> None
         early.cancel()
         await sending
         await broker.advance(1_000)
-        if not late.done():  # the broker had delivered it already: it comes again after a second
+        if not late.done():  # the broker had delivered it already: it is redelivered after a second
             late.cancel()
             late = asyncio.ensure_future(broker.receive())
         assert (await late).bodies == ["a"]
