@@ -1,1 +1,1 @@
-"""Benchmarks. The programs are ``bench.suite``, ``bench.gate``, ``bench.read_costs`` and ``bench.broker_costs``."""
+"""Benchmarks: programs that ``make bench`` and its like run. Each module with a function ``main`` is one."""

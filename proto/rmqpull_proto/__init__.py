@@ -1,3 +1,3 @@
-"""The protocols of rmqpull: apache.rocketmq.v2 and the extension rmqpull.v1."""
+"""What clients and servers share of three protocols: ``apache.rocketmq.v2``, our ``rmqpull.v1``, and remoting."""
 
 __version__ = "0.1.0"

@@ -250,7 +250,7 @@ class Pops:
         return is_in_flight(Draft(self._state), message)
 
     async def change_invisible_times(self, messages: Sequence[DeliveredMessage], invisible_ms: int) -> list[Receipt]:
-        """Makes messages visible again after ``invisible_ms``. Returns their new receipts. Raises ServiceNotAvailable."""
+        """Makes messages visible again in ``invisible_ms``. Returns the new receipts. Raises ServiceNotAvailable."""
         change = partial(change_invisible_time, invisible_ms=invisible_ms, now_ms=self._clock.wall_ms())
         return await self._execute_each(change, messages)
 
