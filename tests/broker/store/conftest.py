@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import EAGER, TWELVE, StorageHarness, register_messages
 
 register_messages()

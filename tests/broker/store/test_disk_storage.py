@@ -15,8 +15,8 @@ from rmqpull_broker.core.pulling.bounds import cut_by_bytes
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues.chunks import SavedChunk
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import EAGER, TWELVE, StorageHarness, list_files
 
 QUEUE = MessageQueue("orders", "broker-a", 0)

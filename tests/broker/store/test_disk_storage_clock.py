@@ -31,7 +31,7 @@ from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.core.state.waiting_messages import read_waiting
 from rmqpull_broker.store.log.segments import segment_name
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import QUEUE, StorageHarness
 
 NOW_MS = 1_700_000_000_000

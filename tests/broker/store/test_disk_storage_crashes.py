@@ -23,7 +23,7 @@ from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(

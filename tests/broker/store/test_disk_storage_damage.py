@@ -13,8 +13,8 @@ from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from tests.harness.hostile_input import damage, limit_cpu
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(

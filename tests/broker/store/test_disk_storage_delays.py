@@ -21,7 +21,7 @@ from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import small_facts
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
 LATER = MessageQueue("later", "broker-a", 0)

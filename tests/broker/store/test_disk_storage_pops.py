@@ -24,7 +24,7 @@ from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import InitMode, PopRequest, PopResult
 from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.state.names import name_pop_retry_topic
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import ALL, QUEUE, StorageHarness
 
 GROUPS = ("readers", "ordered")

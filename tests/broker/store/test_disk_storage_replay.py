@@ -31,8 +31,8 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, LostRange, TransactionId
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from tests.harness.core import check_batch
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.message_lists import Lists
 from tests.harness.storage import StorageHarness
 

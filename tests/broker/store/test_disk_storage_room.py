@@ -12,7 +12,7 @@ from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import ALL, EAGER, TWELVE, StorageHarness, list_files
 
 QUEUE = MessageQueue("orders", "broker-a", 0)

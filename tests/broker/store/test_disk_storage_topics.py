@@ -12,9 +12,9 @@ from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import rows
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import consume_queue
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness, list_files
 
 LARGE = StorageOptions(free_bytes_min=0)

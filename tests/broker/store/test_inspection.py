@@ -10,8 +10,8 @@ from rmqpull_broker.core.state.facts import RowsStored, TopicPut
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.inspection import Damage, dump, verify
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import OsFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(segment_bytes=600, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0)

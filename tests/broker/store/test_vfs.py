@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 
 
 @pytest.fixture(params=["disk", "memory"])

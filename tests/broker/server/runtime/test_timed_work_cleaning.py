@@ -24,8 +24,8 @@ from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.timed_work import Cleaner
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.waiting import WAIT_S, until
 
 HOUR_MS = 3_600_000

@@ -14,8 +14,8 @@ from rmqpull_broker.store.log import record
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import OsFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import open_log
 
 FACT_BATCHES: list[list[Fact]] = [[GroupPut(GroupConfig(f"g{number}"))] for number in range(6)]

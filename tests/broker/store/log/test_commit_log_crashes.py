@@ -9,8 +9,8 @@ from rmqpull_broker.core.state.facts import Fact, GroupPut
 from rmqpull_broker.store.log import record
 from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import AppendFile
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import open_log
 
 FACT_BATCHES: list[list[Fact]] = [

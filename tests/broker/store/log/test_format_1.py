@@ -19,7 +19,7 @@ from rmqpull_broker.core.model import (
 )
 from rmqpull_broker.store.inspection import dump, verify
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
 # A segment as 0.1.0 wrote it: a topic, a group, two single messages, two in columns, an offset, a report of lost rows.

@@ -13,7 +13,7 @@ import pytest
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import BodyEncoding, GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
 # Files by name: two messages in columns, which the queue file has; a single one and a reset, which the snapshot has;

@@ -7,9 +7,9 @@ import pytest
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, Location, encode_chunk
 from rmqpull_broker.store.queues.queue_files import ChunkCache, QueueFiles, name_queue_file
+from tests.harness.memory_vfs import MemoryFileSystem
 
 
 def chunk(number: int, row_count: int = 3) -> pa.RecordBatch:

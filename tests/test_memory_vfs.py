@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import MemoryFileSystem
 
 
 def test_a_power_cut_keeps_what_was_synced() -> None:
