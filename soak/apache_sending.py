@@ -13,7 +13,7 @@ from typing import Any
 from processes.apache.java_clients import JavaProducer, SendFailed, make_message
 from processes.children import ProcessFailed
 from soak.ledger import Attempt, Ledger
-from soak.servers import NotAnswered, Work
+from soak.servers import NotAnswered, Workload
 
 ROWS_PER_BATCH_MAX = 60
 ROW_PAUSE_S, BATCH_PAUSE_S = 0.05, 1.0
@@ -26,9 +26,9 @@ class ApacheSender:
         self._producer = producer
         self._list_queues = list_queues
         self._lock = threading.Lock()
-        self.works = (
-            Work("single", self._send, 4, ROW_PAUSE_S),
-            Work("batches", self._send_batch, ROWS_PER_BATCH_MAX, BATCH_PAUSE_S),
+        self.workloads = (
+            Workload("single", self._send, 4, ROW_PAUSE_S),
+            Workload("batches", self._send_batch, ROWS_PER_BATCH_MAX, BATCH_PAUSE_S),
         )
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from soak.ledger import digest_of
 from soak.output import Row
 from soak.plan import APACHE_4, Kind, Setting, Step
 from soak.proxies import Proxies
-from soak.servers import COPIED_QUEUES, GROUP, Copied, Repair, Work, copy_topics
+from soak.servers import COPIED_QUEUES, GROUP, Copied, Repair, Workload, copy_topics
 
 NAME_SERVERS = 2
 QUEUES_MAX = 12
@@ -69,8 +69,8 @@ class ApacheServer:
         return {"nameServers": self._cluster.addresses} if self._proxies is None else self._proxies.options
 
     @property
-    def works(self) -> Sequence[Work]:
-        return self._sender.works
+    def workloads(self) -> Sequence[Workload]:
+        return self._sender.workloads
 
     def start(self) -> None:
         self._cluster.start()
@@ -86,7 +86,7 @@ class ApacheServer:
         self._children.adopt(producer)
         self._sender = ApacheSender(producer, self._list_queues)
 
-    def strike(self, step: Step) -> Repair:
+    def disturb(self, step: Step) -> Repair:
         if step.kind is Kind.STALL_BROKER:
             pid = self._masters[step.server % len(self._masters)].pid
             os.kill(pid, signal.SIGSTOP)

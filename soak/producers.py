@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from soak.ledger import Attempt, Ledger, body_of, digest_of
 from soak.plan import PRICES, TAGS, Setting
-from soak.servers import NotAnswered, Send, Work
+from soak.servers import NotAnswered, Send, Workload
 
 END_SECONDS_MAX = 30.0
 RETRIES_MAX = 3
@@ -20,7 +20,12 @@ class Producers:
     """Sends until it is stopped. Each retry is an attempt of its own."""
 
     def __init__(
-        self, works: Sequence[Work], setting: Setting, seed: str, ledger: Ledger, topics: Callable[[], Sequence[str]]
+        self,
+        workloads: Sequence[Workload],
+        setting: Setting,
+        seed: str,
+        ledger: Ledger,
+        topics: Callable[[], Sequence[str]],
     ) -> None:
         self._setting = setting
         self._ledger = ledger
@@ -28,7 +33,7 @@ class Producers:
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=self._produce, args=(*work, random.Random(f"{seed}/{work.name}")), daemon=True)
-            for work in works
+            for work in workloads
         ]
 
     def start(self) -> None:

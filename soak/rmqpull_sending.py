@@ -17,7 +17,7 @@ from rmqpull_proto.rpc import COLUMNS, MESSAGING
 from soak.ledger import Attempt, Ledger
 from soak.plan import Setting
 from soak.rpc import Calls
-from soak.servers import Work
+from soak.servers import Workload
 
 SEND_TIMEOUT_S = 5.0
 ROWS_PER_PUBLISH_MAX = 200
@@ -25,13 +25,15 @@ ROW_PAUSE_S, PUBLISH_PAUSE_S = 0.05, 1.0
 _PACKED_ONE_IN = 5
 
 
-def make_works(calls: Calls, setting: Setting) -> list[Work]:
+def make_workloads(calls: Calls, setting: Setting) -> list[Workload]:
     """Returns the producers of a round."""
     send = partial(send_rows, calls)
-    works = [Work(name, send, 4, ROW_PAUSE_S) for name in (("a", "b") if setting.has_columns else ("a", "b", "c"))]
+    workloads = [
+        Workload(name, send, 4, ROW_PAUSE_S) for name in (("a", "b") if setting.has_columns else ("a", "b", "c"))
+    ]
     if setting.has_columns:
-        works.append(Work("columns", partial(publish, calls), ROWS_PER_PUBLISH_MAX, PUBLISH_PAUSE_S))
-    return works
+        workloads.append(Workload("columns", partial(publish, calls), ROWS_PER_PUBLISH_MAX, PUBLISH_PAUSE_S))
+    return workloads
 
 
 def send_rows(

@@ -15,9 +15,9 @@ from rmqpull_proto.rpc import ADMIN
 from soak import copies
 from soak.judge import Queue
 from soak.plan import Fault, Kind, Setting, Step
-from soak.rmqpull_sending import make_works
+from soak.rmqpull_sending import make_workloads
 from soak.rpc import Calls
-from soak.servers import COPIED_QUEUES, GROUP, TRANSACTION_TIMEOUT_MS, Copied, Repair, Work, copy_topics
+from soak.servers import COPIED_QUEUES, GROUP, TRANSACTION_TIMEOUT_MS, Copied, Repair, Workload, copy_topics
 
 QUEUES_MAX = 12
 STAGES_SECONDS_MORE = 15.0
@@ -50,15 +50,15 @@ class RmqpullServer:
         return {"endpoints": self._broker.endpoints}
 
     @property
-    def works(self) -> Sequence[Work]:
-        return make_works(self._calls, self._setting)
+    def workloads(self) -> Sequence[Workload]:
+        return make_workloads(self._calls, self._setting)
 
     def start(self) -> None:
         self._children.start_broker(self._broker)
         self._broker.topics = {}  # topics may have more queues after a restart
         self._calls = Calls(self._broker.endpoints)
 
-    def strike(self, step: Step) -> Repair:
+    def disturb(self, step: Step) -> Repair:
         if step.kind is Kind.KILL_BROKER:
             self._broker.kill()
             return lambda: self._children.start_broker(self._broker)

@@ -20,7 +20,8 @@ from soak.output import rows as output_rows
 from soak.plan import APACHE_4, EXACTLY_ONCE, KILLS, Kind, Round, Step
 from soak.producers import Producers
 from soak.query import Query
-from soak.servers import copy_topics, make_server
+from soak.server_choice import make_server
+from soak.servers import copy_topics
 
 DRAIN_SECONDS_MAX = 300.0
 SLAVE_SECONDS_MAX = 120.0
@@ -78,7 +79,7 @@ class RoundRun:
         begin = time.monotonic()
         plan = self._plan
         producers = Producers(
-            self._server.works, plan.setting, f"{plan.seed}/{plan.number}", self._ledger, lambda: self._topics
+            self._server.workloads, plan.setting, f"{plan.seed}/{plan.number}", self._ledger, lambda: self._topics
         )
         producers.start()
         try:
@@ -121,7 +122,7 @@ class RoundRun:
 
     def _strike_server(self, step: Step) -> bool:
         before = self._query.count_finished()
-        repair = self._server.strike(step)
+        repair = self._server.disturb(step)
         try:
             time.sleep(step.lasts_s)
             if step.kind is Kind.KILL_MASTER:
@@ -141,7 +142,7 @@ class RoundRun:
         self._find(self._ahead())
         time.sleep(WAITING_MESSAGES_S)
         before = self._query.count_finished()
-        repair = self._server.strike(step)
+        repair = self._server.disturb(step)
         try:
             self._query.start(step.max_offsets)
             self._query.await_finished(before + 1, SLAVE_SECONDS_MAX if is_reading else WRITING_SECONDS_MAX)

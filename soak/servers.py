@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from processes.children import Children
 from soak.judge import Queue
 from soak.ledger import Attempt, Ledger
 from soak.output import Row
@@ -31,7 +29,7 @@ Send = Callable[[Ledger, str, Sequence[tuple[Attempt, bytes]], random.Random], N
 Repair = Callable[[], object]
 
 
-class Work(NamedTuple):
+class Workload(NamedTuple):
     """What one producer does: how it sends, how many messages at most at a time, and its pause in seconds."""
 
     name: str
@@ -55,13 +53,13 @@ class Server(Protocol):
         """The options of source and sink that lead to it."""
 
     @property
-    def works(self) -> Sequence[Work]:
+    def workloads(self) -> Sequence[Workload]:
         """The producers, each to be called by one thread."""
 
     def start(self) -> None:
         """Starts it for the first time, with the topics of the round."""
 
-    def strike(self, step: Step) -> Repair:
+    def disturb(self, step: Step) -> Repair:
         """Kills, stops or disturbs what a step says. Returns what ends that."""
 
     def heal(self) -> None:
@@ -94,15 +92,3 @@ def copy_topics(setting: Setting) -> list[str]:
     if setting.delivery is None:
         return []
     return [COPIED] if setting.copy_topics == 1 else [f"{COPIED}-{number}" for number in range(setting.copy_topics)]
-
-
-def make_server(folder: Path, setting: Setting, children: Children) -> Server:
-    """Returns the server of a round, not started yet."""
-    # Each needs packages that the other one does not.
-    if setting.is_apache:
-        from soak.apache_server import ApacheServer
-
-        return ApacheServer(folder, setting, children)
-    from soak.rmqpull_server import RmqpullServer
-
-    return RmqpullServer(folder, setting, children)

@@ -19,6 +19,16 @@ SOURCE_ROOTS = {
 }
 
 
+PROGRAMS = {
+    "processes": "",
+    "demo": "processes",
+    "bench": "processes",
+    "soak": "processes bench demo",
+    "scripts": "processes bench",
+}
+"""Programs that are never installed, and those that each imports."""
+
+
 class Layer(NamedTuple):
     """What the modules of one folder import. Patterns: `a.b` stands for `a.b` and all that is in it."""
 
@@ -288,7 +298,7 @@ def violations(place: str, source: str) -> list[str]:
 
 def modules_of(package: str) -> dict[str, Path]:
     """The modules of a package that are not generated, by their dotted names."""
-    root = REPOSITORY / SOURCE_ROOTS[package]
+    root = REPOSITORY / SOURCE_ROOTS.get(package, "")
     written = (m for m in (root / package).rglob("*.py") if not m.stem.endswith(("_pb2", "_pb2_grpc")))
     return {".".join(m.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): m for m in written}
 
@@ -338,7 +348,19 @@ def circle_in(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_modules_and_no_folders_import_each_other_in_a_circle() -> None:
-    sources = {n: m.read_text(encoding="utf-8") for p in SOURCE_ROOTS for n, m in modules_of(p).items()}
+    packages = (*SOURCE_ROOTS, *PROGRAMS)
+    sources = {n: m.read_text(encoding="utf-8") for p in packages for n, m in modules_of(p).items()}
     graph = graph_of(sources)
     assert circle_in(graph) == []
     assert circle_in(sibling_folders(graph)) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_import_no_tests_and_few_other_programs(program: str) -> None:
+    others = {*PROGRAMS, "tests"} - {program, *PROGRAMS[program].split()}
+    sources = {name: module.read_text(encoding="utf-8") for name, module in modules_of(program).items()}
+    assert sources, f"no modules of {program}"
+    found = {
+        name: {at for at, _ in imports(ast.parse(text)) if at.split(".")[0] in others} for name, text in sources.items()
+    }
+    assert {name: at for name, at in found.items() if at} == {}

@@ -21,8 +21,8 @@ def fail(rpc: str = "PullMessage", **options: Any) -> FaultRule:
 
 def struck_by(rules: FaultRules, call: ArrivingCall) -> int | None:
     """Returns the id of the rule that acts before the command of a call."""
-    strike = rules.match(call).before
-    return None if strike is None else strike.rule_id
+    fault = rules.match(call).before
+    return None if fault is None else fault.rule_id
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_a_call_may_be_struck_before_its_command_and_after() -> None:
     rules = FaultRules()
     after = rules.add(FaultRule("PullMessage", FaultAction.DROP, after=True))
     before = rules.add(FaultRule("PullMessage", FaultAction.DELAY, delay_ms=5))
-    strikes = rules.match(PULL)
-    assert strikes.before is not None
-    assert strikes.after is not None
-    assert (strikes.before.rule_id, strikes.after.rule_id) == (before, after)
+    faults = rules.match(PULL)
+    assert faults.before is not None
+    assert faults.after is not None
+    assert (faults.before.rule_id, faults.after.rule_id) == (before, after)
     assert rules.match(PULL) == (None, None)
 
 
