@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rmqpull_client.transports.remoting.messages.record_layout import Ints
+from rmqpull_client.transports.remoting.messages.record_numbers import Ints
 
 _BEFORE_HOSTS = struct.Struct(">iIIiiqqiq")
 _AFTER_HOSTS = struct.Struct(">iqi")

@@ -46,10 +46,10 @@ FILES = "os fcntl shutil tempfile pathlib"
 
 
 def of_core(*folders: str) -> str:
-    """The core's root modules and some of its folders, and RocketMQ's names of properties."""
+    """The core's root modules and some of its folders, RocketMQ's names of properties, and its layout of records."""
     roots = ("model", "errors", "limits", "properties", "shares", "steps")
     core = (f"rmqpull_broker.core.{module}" for module in (*roots, *folders))
-    return " ".join((*core, "rmqpull_proto.remoting.properties"))
+    return " ".join((*core, "rmqpull_proto.remoting.properties rmqpull_proto.remoting.record_layout"))
 
 
 SHARED = ("clock", "addresses", "limits", "times")

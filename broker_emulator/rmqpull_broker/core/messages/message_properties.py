@@ -21,11 +21,8 @@ from rmqpull_broker.core.messages.hidden_properties import drop_hidden, drop_hid
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_proto.remoting import properties as names
+from rmqpull_proto.remoting import record_layout as layout
 
-RECORD_BYTES = 91
-"""The size of a stored record without body, topic and properties, with IPv4 hosts and a topic length of one byte."""
-_IPV6_BYTES = 12
-_SHORT_TOPIC_BYTES = 127
 _SEPARATORS = 2
 _UTF8_BYTES_MAX = 4
 _OWN_BYTES_MAX = 4_096
@@ -86,7 +83,7 @@ def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperti
     fixed = _count_fixed_bytes(topic, broker)
     parts = [
         columns.count_text_bytes(batch, ["body"]),
-        *(pc.multiply(_is_ipv6(batch.column(name)), _IPV6_BYTES) for name in ("bornHost", "storeHost")),
+        *(pc.multiply(_is_ipv6(batch.column(name)), layout.IPV6_MORE_BYTES) for name in ("bornHost", "storeHost")),
         columns.count_map_bytes(batch.column("properties"), _SEPARATORS),
         columns.count_map_bytes(drop_hidden_columns(batch.column("systemProperties")), _SEPARATORS),
         *(_count_own_bytes(name, texts) for name, texts in make_named_columns(batch).items()),
@@ -115,7 +112,7 @@ def _count_fixed_bytes(topic: str, broker: BrokerProperties) -> int:
     """Returns the bytes that every record of a topic has."""
     topic_bytes = len(topic.encode())
     common = sum(_count_entry_bytes(name, value) for name, value in make_common_properties(broker).items())
-    return RECORD_BYTES + topic_bytes + (1 if topic_bytes > _SHORT_TOPIC_BYTES else 0) + common
+    return layout.RECORD_BYTES_MIN + topic_bytes + (1 if topic_bytes > layout.SHORT_TOPIC_BYTES else 0) + common
 
 
 def _count_entry_bytes(name: str, value: str) -> int:

@@ -12,12 +12,12 @@ from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 
-from rmqpull_broker.core.messages import stored_records as layout
 from rmqpull_broker.core.messages.hidden_properties import FLAG, SYS_FLAG
 from rmqpull_broker.core.messages.message_properties import make_stored_properties
 from rmqpull_broker.core.messages.stored_records import Records, encode_topic, pack_host
 from rmqpull_broker.core.model import BodyEncoding, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.properties import NAME_END, VALUE_END
 
 _HEAD = struct.Struct(">IIIiIqqIq")  # size, magic, crc, queue, flag, queue offset, physical offset, system flag, born
@@ -26,7 +26,6 @@ _TAIL = struct.Struct(">iqi")  # reconsume times, offset of the half message, le
 _PROPERTIES_LENGTH = struct.Struct(">H")
 _CRC_BITS = 0x7FFFFFFF
 _INT_BITS = 0xFFFFFFFF
-_IPV6_HOST_BYTES = 20
 
 
 def encode_rows(
@@ -57,8 +56,8 @@ def _encode_row(
     magic, topic_part = encode_topic(topic)
     own = message.system_properties
     sys_flag = _find_compression(message.body_encoding) | int(own.get(SYS_FLAG, "0"))
-    sys_flag |= layout.BORN_HOST_IPV6 if len(born) == _IPV6_HOST_BYTES else 0
-    sys_flag |= layout.STORE_HOST_IPV6 if len(stored) == _IPV6_HOST_BYTES else 0
+    sys_flag |= layout.BORN_HOST_IPV6 if len(born) == layout.IPV6_HOST_BYTES else 0
+    sys_flag |= layout.STORE_HOST_IPV6 if len(stored) == layout.IPV6_HOST_BYTES else 0
     parts = (
         born,
         _STORE_TIME.pack(row.store_timestamp_ms),

@@ -28,16 +28,12 @@ from rmqpull_broker.core.messages.hidden_properties import (
 from rmqpull_broker.core.messages.message_properties import NOT_RESERVED
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto.remoting import properties as names
+from rmqpull_proto.remoting import record_layout as layout
 
-MAGIC, LONG_TOPIC_MAGIC = 0xDAA320A7, 0xDAA320AB
-SHORT_TOPIC_BYTES = 127
-BORN_HOST_IPV6, STORE_HOST_IPV6 = 16, 32
-_HEAD_BYTES, _TAIL_BYTES = 48, 16
-_IPV6_MORE_BYTES = 12
-_FIXED_BYTES = 91
+_TAIL_BYTES = layout.HEAD_BYTES - layout.RECONSUME_TIMES_AT
 _INT64_BYTES = 8
 _PORT_BYTES = 4
-_NO_HOST = bytes(8)
+_NO_HOST = bytes(layout.IPV4_HOST_BYTES)
 _WITHOUT_HIGHEST_BIT = bytes(byte & 0x7F for byte in range(256))
 
 
@@ -66,32 +62,32 @@ def encode_records(
     body_bytes, property_bytes = _count_bytes(bodies), _count_bytes(texts)
     born, stored = _pack_hosts(rows.column("bornHost")), _pack_hosts(rows.column("storeHost"))
     magic, topic_part = encode_topic(topic)
-    fixed_bytes = _FIXED_BYTES - 1 + len(topic_part)
-    hosts_more = pc.multiply(pc.add(born.is_ipv6, stored.is_ipv6), _IPV6_MORE_BYTES)
+    fixed_bytes = layout.RECORD_BYTES_MIN - 1 + len(topic_part)
+    hosts_more = pc.multiply(pc.add(born.is_ipv6, stored.is_ipv6), layout.IPV6_MORE_BYTES)
     sizes = pc.add(pc.add(pc.add(body_bytes, property_bytes), hosts_more), fixed_bytes)
     flags = pc.add(
         _read_compression_flags(rows.column("bodyEncoding")),
-        pc.add(pc.multiply(born.is_ipv6, BORN_HOST_IPV6), pc.multiply(stored.is_ipv6, STORE_HOST_IPV6)),
+        pc.add(pc.multiply(born.is_ipv6, layout.BORN_HOST_IPV6), pc.multiply(stored.is_ipv6, layout.STORE_HOST_IPV6)),
     )
     offsets = rows.column("queueOffset")
-    head = _Fixed(count, _HEAD_BYTES)
-    head.put(0, 4, sizes)
-    head.put_constant(4, 4, magic)
-    head.put_checksums(8, bodies)
-    head.put_constant(12, 4, queue_id)
+    head = _Fixed(count, layout.BORN_HOST_AT)
+    head.put(layout.SIZE_AT, 4, sizes)
+    head.put_constant(layout.MAGIC_AT, 4, magic)
+    head.put_checksums(layout.BODY_CRC_AT, bodies)
+    head.put_constant(layout.QUEUE_ID_AT, 4, queue_id)
     own = rows.column("systemProperties")
     if has_hidden(own):
-        head.put(16, 4, read_hidden(own, FLAG))
+        head.put(layout.FLAG_AT, 4, read_hidden(own, FLAG))
         flags = pc.bit_wise_or(flags, read_hidden(own, SYS_FLAG))
-    head.put(20, 8, offsets)
-    head.put(28, 8, pc.add(offsets, first_physical_offset))
-    head.put(36, 4, flags)
-    head.put(40, 8, _read_ms(rows.column("bornTimestamp")))
+    head.put(layout.QUEUE_OFFSET_AT, 8, offsets)
+    head.put(layout.PHYSICAL_OFFSET_AT, 8, pc.add(offsets, first_physical_offset))
+    head.put(layout.SYS_FLAG_AT, 4, flags)
+    head.put(layout.BORN_TIMESTAMP_AT, 8, _read_ms(rows.column("bornTimestamp")))
     times = _Fixed(count, 8)
     times.put(0, 8, _read_ms(rows.column("storeTimestamp")))
     tail = _Fixed(count, _TAIL_BYTES)
     tail.put(0, 4, rows.column("reconsumeTimes").cast(pa.int64()))
-    tail.put(12, 4, body_bytes)
+    tail.put(layout.BODY_LENGTH_AT - layout.RECONSUME_TIMES_AT, 4, body_bytes)
     lengths = _Fixed(count, 2)
     lengths.put(0, 2, property_bytes)
     joined = pc.binary_join_element_wise(
@@ -106,9 +102,9 @@ def encode_records(
 def encode_topic(topic: str) -> tuple[int, bytes]:
     """Returns the magic code, which depends on the length of the topic, and the topic with its length."""
     encoded = topic.encode()
-    if len(encoded) <= SHORT_TOPIC_BYTES:
-        return MAGIC, bytes([len(encoded)]) + encoded
-    return LONG_TOPIC_MAGIC, len(encoded).to_bytes(2, "big") + encoded
+    if len(encoded) <= layout.SHORT_TOPIC_BYTES:
+        return layout.MAGIC, bytes([len(encoded)]) + encoded
+    return layout.LONG_TOPIC_MAGIC, len(encoded).to_bytes(2, "big") + encoded
 
 
 def _make_ends(sizes: pa.Array) -> array[int]:

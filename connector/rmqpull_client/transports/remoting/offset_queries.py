@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from rmqpull_client.errors import OptionError
 from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import EVERYTHING, Bounds, MessageQueue, TopicBounds
-from rmqpull_client.transports.remoting.messages import record_layout as layout
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange
 from rmqpull_client.transports.remoting.reading.pulls import make_pull
+from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import OffsetResponseHeader

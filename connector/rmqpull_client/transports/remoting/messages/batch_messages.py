@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_client.transports.remoting.messages.byte_ranges import get_bytes, get_offsets, make_fixed
-from rmqpull_client.transports.remoting.messages.record_layout import PROPERTIES_BYTES_MAX, Ints
+from rmqpull_client.transports.remoting.messages.record_numbers import Ints
 from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.record_layout import PROPERTIES_BYTES_MAX
 
 MESSAGE_BYTES = 22
 """The bytes of a message in a batch besides its body and its properties."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_client.transports.remoting.messages.record_layout import Bytes, Ints, Mask
+from rmqpull_client.transports.remoting.messages.record_numbers import Bytes, Ints, Mask
 
 POOL = pa.system_memory_pool()
 """The default pool of pyarrow gives pages back after each batch, which costs more than the decoding."""

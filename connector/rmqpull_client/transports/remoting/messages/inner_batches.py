@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from rmqpull_client.transports.remoting.messages import record_layout as layout
+from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.frames import WireError
 
 INNER = layout.NEED_UNWRAP | layout.INNER_BATCH

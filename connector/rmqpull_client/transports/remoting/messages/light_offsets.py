@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_client.transports.remoting.messages.property_columns import PropertyTable
-from rmqpull_client.transports.remoting.messages.record_layout import Ints
+from rmqpull_client.transports.remoting.messages.record_numbers import Ints
 from rmqpull_client.transports.remoting.messages.stored_messages import DamagedRecord, RecordTable
 from rmqpull_proto.remoting import properties as names
 

@@ -24,7 +24,7 @@ from rmqpull_client.transports.remoting.messages.byte_ranges import (
     get_offsets,
     place_texts,
 )
-from rmqpull_client.transports.remoting.messages.record_layout import Bytes, Ints, Mask, read_fixed
+from rmqpull_client.transports.remoting.messages.record_numbers import Bytes, Ints, Mask, read_fixed
 from rmqpull_proto.columns import PROPERTIES
 from rmqpull_proto.remoting import properties as names
 

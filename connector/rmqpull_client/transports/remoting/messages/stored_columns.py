@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_client.transports.remoting.messages import record_layout as layout
 from rmqpull_client.transports.remoting.messages.byte_ranges import (
     POOL,
     gather,
@@ -25,10 +24,11 @@ from rmqpull_client.transports.remoting.messages.byte_ranges import (
     repeat_text,
 )
 from rmqpull_client.transports.remoting.messages.property_columns import PropertyTable
-from rmqpull_client.transports.remoting.messages.record_layout import Ints, Mask, read_fixed, read_numbers
+from rmqpull_client.transports.remoting.messages.record_numbers import Ints, Mask, read_fixed, read_numbers
 from rmqpull_client.transports.remoting.messages.stored_messages import RecordTable
 from rmqpull_proto import columns as wire
 from rmqpull_proto.remoting import properties as names
+from rmqpull_proto.remoting import record_layout as layout
 
 _BLANK = ord(names.KEY_SEPARATOR)
 _US_PER_MS = 1000

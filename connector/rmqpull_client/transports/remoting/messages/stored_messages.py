@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rmqpull_client.transports.remoting.messages import record_layout as layout
 from rmqpull_client.transports.remoting.messages.byte_ranges import DATA_BYTES_MAX
 from rmqpull_client.transports.remoting.messages.inner_batches import INNER, unwrap
-from rmqpull_client.transports.remoting.messages.record_layout import Bytes, Ints, read_numbers
+from rmqpull_client.transports.remoting.messages.record_numbers import Bytes, Ints, read_numbers
+from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.frames import WireError
 
 _FEW_BODIES = 48

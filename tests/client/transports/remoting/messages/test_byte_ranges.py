@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_client.transports.remoting.messages.byte_ranges import gather, place_texts, repeat_text
-from rmqpull_client.transports.remoting.messages.record_layout import Bytes, Ints
+from rmqpull_client.transports.remoting.messages.record_numbers import Bytes, Ints
 
 DATA = bytes(range(97, 123)) * 4
 
