@@ -75,6 +75,9 @@ class Query:
             **dict(setting.options),
         }
         options |= {"topicPattern": "soak-.*"} if setting.by_pattern else {"topic": ",".join(dict(setting.topics))}
+        if setting.is_proxied:
+            # A proxy repeats what a name server says that has just started: that the topics do not exist.
+            options["waitForTopic"] = "2m"
         return options if max_offsets is None else options | {"maxOffsetsPerTrigger": str(max_offsets)}
 
     def _sink_options(self) -> dict[str, str] | None:
