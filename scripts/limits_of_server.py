@@ -36,7 +36,7 @@ LIMITS_OF_SERVER = {
         ),
         Limit(
             "the same, with what others may hold beyond it",
-            "core.clients.unfinished_frames:HELD_BYTES_MOST",
+            "core.clients.unfinished_frames:HELD_BYTES_FULL",
             "bytes",
             "no request is read beyond its first MiB",
             FAIR_SHARE,

@@ -11,7 +11,7 @@ from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import MessageQueue, TopicBounds
 from rmqpull_client.transports.port import BrokerClient
 
-_PLACES_MOST = 5
+_PLACES_MAX = 5
 
 
 def find_topics(
@@ -65,10 +65,10 @@ def _refuse_unreadable(
         return
     first = unreadable[0]
     places = sorted({f"{queue.topic} on broker {queue.broker_name}" for queue in unreadable})
-    more = f", and {len(places) - _PLACES_MOST} more" if len(places) > _PLACES_MOST else ""
+    more = f", and {len(places) - _PLACES_MAX} more" if len(places) > _PLACES_MAX else ""
     raise RequestRefused(
         "NO_PERMISSION",
-        f"The cluster at {client.endpoints} does not permit to read topic {', topic '.join(places[:_PLACES_MOST])}"
+        f"The cluster at {client.endpoints} does not permit to read topic {', topic '.join(places[:_PLACES_MAX])}"
         f"{more} ({len(unreadable)} of the query's queues, the first is {first}). The query stops, because it would "
         "skip their messages. Give the topic the permission to read again, for example with `mqadmin updateTopicPerm "
         f"-n NAME_SERVER -b BROKER_ADDRESS -t {first.topic} -p 6`, check that brokerPermission of the broker is 6 or "

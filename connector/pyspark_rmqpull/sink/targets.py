@@ -14,7 +14,7 @@ from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import Producer
 from rmqpull_client.transports.reached import list_reached, take_over_reached
 
-PLANNING_MOST_MS = 5_000
+PLANNING_MAX_MS = 5_000
 """How long a stream waits for a server that is away while it plans a write. Spark cannot end a process that plans, so
 ``query.stop()`` waits for it. Tasks it can end, so they wait for the rest of the time."""
 _COLUMNS_BY_TYPE = {"FIFO": "messageGroup", "DELAY": "deliveryTimestamp", "PRIORITY": "priority"}
@@ -102,7 +102,7 @@ def check_stream_targets(options: SinkOptions, columns: Collection[str]) -> Sink
         checked = check_targets(get_producer(whole, options.producer_group), options, columns)
         files.keep(whole, topics)
         return checked
-    short = replace(whole, request_timeout_ms=min(PLANNING_MOST_MS, whole.request_timeout_ms), server_away_timeout_ms=0)
+    short = replace(whole, request_timeout_ms=min(PLANNING_MAX_MS, whole.request_timeout_ms), server_away_timeout_ms=0)
     recalled = files.recall(whole, topics)
     take_over_reached(short, recalled)
     try:

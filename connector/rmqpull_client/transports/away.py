@@ -20,7 +20,7 @@ LOG_INTERVAL_S = 10.0
 """How often a process logs that it waits, however many requests, queues and threads do."""
 ADDRESSES_MAX = 10_000
 """The addresses that a process remembers. Above it, the oldest is forgotten."""
-CLOSINGS_MOST = 4
+CLOSINGS_MAX = 4
 """How often in a row a server that has never answered may close a connection without a word. A server that enforces TLS
 does so at once, for ever; a proxy whose server is about to start may do so for a moment."""
 _logger = logging.getLogger(__name__)

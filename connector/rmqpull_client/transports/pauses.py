@@ -8,7 +8,7 @@ from itertools import count
 
 from rmqpull_client.connection import Connection
 
-_PAUSE_MOST_S = 1.0
+_PAUSE_MAX_S = 1.0
 
 
 def make_pauses_s(connection: Connection) -> Iterator[float | None]:
@@ -18,7 +18,7 @@ def make_pauses_s(connection: Connection) -> Iterator[float | None]:
     half, so that clients do not all come back at the same time.
     """
     pause_s = connection.request_retry_interval_ms / 1000
-    most_s = max(pause_s, _PAUSE_MOST_S)
+    most_s = max(pause_s, _PAUSE_MAX_S)
     retries = connection.request_retries
     for _ in count() if retries is None else range(retries):
         yield pause_s * random.uniform(0.5, 1.0)

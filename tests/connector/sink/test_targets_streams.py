@@ -68,7 +68,7 @@ def test_a_server_that_is_away_is_left_to_the_tasks(monkeypatch: pytest.MonkeyPa
     checked, connection = check(monkeypatch, Away())
     assert checked == OPTIONS
     assert checked.delivery is None, "the tasks choose"
-    assert (connection.request_timeout_ms, connection.server_away_timeout_ms) == (targets.PLANNING_MOST_MS, 0)
+    assert (connection.request_timeout_ms, connection.server_away_timeout_ms) == (targets.PLANNING_MAX_MS, 0)
 
 
 def test_a_server_that_answers_is_checked(

@@ -22,7 +22,7 @@ HELD_BYTES_MAX = 256 << 20
 READ_ON = 2
 """How many of that address's frames are still read. Otherwise none could become complete, and the broker would not
 notice that their clients have left: the end of a connection comes after all that the client has sent."""
-HELD_BYTES_MOST = HELD_BYTES_MAX + HELD_BYTES_MAX // 8
+HELD_BYTES_FULL = HELD_BYTES_MAX + HELD_BYTES_MAX // 8
 """Above this total, no frame of any address is read beyond its first ``SMALL_FRAME_BYTES``."""
 STEPS = 64
 """Parts of ``HELD_BYTES_MAX``. The total must fall by one part before the paused address is read again, and another
@@ -56,7 +56,7 @@ class UnfinishedFrames(Generic[K]):
     def __init__(self) -> None:
         self._frames: dict[K, _Frame] = {}
         self._addresses: dict[str, _Address[K]] = {}
-        # The frames beyond their first SMALL_FRAME_BYTES: little more than HELD_BYTES_MOST // SMALL_FRAME_BYTES.
+        # The frames beyond their first SMALL_FRAME_BYTES: little more than HELD_BYTES_FULL // SMALL_FRAME_BYTES.
         self._large: dict[K, None] = {}
         # A heap of (-held bytes, address). An entry is out of date if the address no longer holds that much.
         self._by_bytes: list[tuple[int, str]] = []
@@ -146,7 +146,7 @@ class UnfinishedFrames(Generic[K]):
             heapq.heappop(self._by_bytes)
 
     def _choose_full(self) -> bool:
-        return self.held_bytes > HELD_BYTES_MOST - (_find_step_bytes() if self._is_full else 0)
+        return self.held_bytes > HELD_BYTES_FULL - (_find_step_bytes() if self._is_full else 0)
 
     def _list_keys(self, address: str | None) -> Iterable[K]:
         of_address = None if address is None else self._addresses.get(address)

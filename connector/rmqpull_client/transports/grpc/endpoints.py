@@ -12,7 +12,7 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.transports.grpc.security import load_credentials, make_headers
 from rmqpull_proto.rpc import Method
 
-_CONNECTING_MOST_MS = 5_000
+_CONNECTING_MAX_MS = 5_000
 _OPTIONS = (
     (ChannelOptions.SingleThreadedUnaryStream, 1),  # the waiting thread receives responses itself, which is faster
     ("grpc.max_receive_message_length", -1),  # a message may be as large as the broker permits
@@ -70,7 +70,7 @@ class Endpoints:
 
     def _open(self, address: str) -> grpc.Channel:
         # Despite its name, this option limits how long an attempt to connect may take. It must leave time for others.
-        connecting_ms = min(_CONNECTING_MOST_MS, self._connection.request_timeout_ms // len(self))
+        connecting_ms = min(_CONNECTING_MAX_MS, self._connection.request_timeout_ms // len(self))
         options = (*_OPTIONS, ("grpc.min_reconnect_backoff_ms", max(100, connecting_ms)))
         if self._connection.tls is None:
             return grpc.insecure_channel(address, options=options)

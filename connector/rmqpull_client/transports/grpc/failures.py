@@ -25,7 +25,7 @@ from rmqpull_client.errors import (
     TransactionTaken,
     Unserved,
 )
-from rmqpull_client.transports.away import ANSWERED, CLOSINGS_MOST, make_key
+from rmqpull_client.transports.away import ANSWERED, CLOSINGS_MAX, make_key
 from rmqpull_client.transports.first_checks import ask_for_restart, name_first_check
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import MESSAGING, Method
@@ -211,7 +211,7 @@ class FailedAttempts:
         )
 
     def _closes_always(self, address: str) -> bool:
-        return self._closings[address] >= CLOSINGS_MOST
+        return self._closings[address] >= CLOSINGS_MAX
 
     def _describe_closings(self) -> str:
         addresses = ", ".join(address for address in self._texts if self._closes_always(address))
@@ -219,7 +219,7 @@ class FailedAttempts:
         if self._connection.tls is not None:
             asks = "Does it require a client certificate? Then set options tlsCertFile and tlsKeyFile."
         return (
-            f"The server at {addresses} closed the connection {CLOSINGS_MOST} times in a row without an answer to "
+            f"The server at {addresses} closed the connection {CLOSINGS_MAX} times in a row without an answer to "
             f"{self._method.name}. {asks} Otherwise check that this is the address of a RocketMQ server."
         )
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from rmqpull_broker.core.clients.unfinished_frames import (
     BYTES_PER_S_MIN,
     FRAME_MS_MAX,
+    HELD_BYTES_FULL,
     HELD_BYTES_MAX,
-    HELD_BYTES_MOST,
     READ_ON,
     SMALL_FRAME_BYTES,
     STEPS,
@@ -105,7 +105,7 @@ def test_what_changes_is_told_and_small_frames_of_others_are_always_read(changes
         if unfinished.held_bytes > HELD_BYTES_MAX:
             most = [each for each in "abc" if sums[each] + HELD_BYTES_MAX // STEPS >= max(sums.values())]
             assert any(unfinished.paused & {*of_address[each]} == {*of_address[each][READ_ON:]} for each in most)
-        if HELD_BYTES_MAX < unfinished.held_bytes <= HELD_BYTES_MOST - HELD_BYTES_MAX // STEPS:
+        if HELD_BYTES_MAX < unfinished.held_bytes <= HELD_BYTES_FULL - HELD_BYTES_MAX // STEPS:
             assert len(paused) <= 1
         if unfinished.held_bytes <= HELD_BYTES_MAX - HELD_BYTES_MAX // STEPS:
             assert not paused

@@ -7,7 +7,7 @@ from collections.abc import Container
 
 from rmqpull_client.connection import Connection, parse_broker_addresses
 from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, HandshakeFailed, RmqpullError
-from rmqpull_client.transports.away import ANSWERED, CLOSINGS_MOST, make_key
+from rmqpull_client.transports.away import ANSWERED, CLOSINGS_MAX, make_key
 from rmqpull_client.transports.first_checks import ask_for_restart, name_first_check
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, Place, Target
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
@@ -76,7 +76,7 @@ class Attempts:
         )
 
     def _closes_always(self, place: Place) -> bool:
-        return self._closings[place] >= CLOSINGS_MOST
+        return self._closings[place] >= CLOSINGS_MAX
 
     @property
     def is_away(self) -> bool:
@@ -138,7 +138,7 @@ class Attempts:
         if self._connection.tls is not None:
             asks = "Does it require a client certificate? Then set options tlsCertFile and tlsKeyFile."
         return (
-            f"The {places} took {CLOSINGS_MOST} connections in a row and closed each without an answer to "
+            f"The {places} took {CLOSINGS_MAX} connections in a row and closed each without an answer to "
             f"{name_request(self._request.code)}. {asks} Otherwise check that this is the address of a RocketMQ server."
         )
 

@@ -26,7 +26,7 @@ from rmqpull_client.transports.remoting.network.connections import BrokerConnect
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command
 
-CONNECTING_MOST_S = 5.0
+CONNECTING_MAX_S = 5.0
 SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 ANY_CODE = range(-(1 << 31), 1 << 31)
 """Lets a call take every response as a result, whatever its code."""
@@ -220,7 +220,7 @@ class Exchange:
         self._links = [link for link in self._links if link.calls or not link.connection.is_closed]
         connection = self._servers.borrow(place, call.connects)
         call.connects += 1
-        connect_s = min(CONNECTING_MOST_S, max(0.05, (call.deadline_s - now_s) / 2))
+        connect_s = min(CONNECTING_MAX_S, max(0.05, (call.deadline_s - now_s) / 2))
         link = Link(place, connection, now_s + connect_s)
         self._links.append(link)
         return link

@@ -32,7 +32,7 @@ _BUSY_CODES = frozenset(
     )
 )
 _BUSY_TEXTS = re.compile(r"broker busy|system busy|name server not ready")
-_NAMES_MOST = 10
+_NAMES_MAX = 10
 _NO_MEMBERS = re.compile(r'^no consumer for this group|"consumerGroupInfo" is null$|^$')
 """What a broker says, and Apache's proxy: the text of a NullPointerException, which Java does not always give."""
 
@@ -92,8 +92,8 @@ _REFUSALS_BY_TEXT: tuple[tuple[int | None, re.Pattern[str], _Refusal], ...] = (
 
 def join_names(names: Sequence[str]) -> str:
     """Returns the first names, and how many more there are."""
-    more = f" and {len(names) - _NAMES_MOST} more" if len(names) > _NAMES_MOST else ""
-    return f"{', '.join(names[:_NAMES_MOST])}{more}"
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return f"{', '.join(names[:_NAMES_MAX])}{more}"
 
 
 def name_request(code: int) -> str:

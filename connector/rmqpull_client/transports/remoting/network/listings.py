@@ -30,7 +30,7 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError
 from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, TopicList
 
-REFRESH_MOST_S = 3.0
+REFRESH_MAX_S = 3.0
 """How long a name server is waited for while an answer of it is known: Java's mqClientApiTimeout (rules 1.1)."""
 _ANY_TOPIC = "TBW102"
 _T = TypeVar("_T")
@@ -129,7 +129,7 @@ class Listings:
         """
         for name_server in self._cluster.list_name_servers():
             try:
-                yield self.list_brokers(min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000))
+                yield self.list_brokers(min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000))
             except (BrokerUnavailable, BrokerBusy) as error:
                 _logger.debug("The registered brokers cannot be asked for: %s", error)
             except RequestRefused:
@@ -144,7 +144,7 @@ class Listings:
         if not (unnamed := self._cluster.list_unnamed()):
             return
         try:
-            brokers = self.list_brokers(min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000))
+            brokers = self.list_brokers(min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000))
         except RmqpullError as error:  # not every compatible name server tells it
             _logger.info("The names in option brokerAddresses cannot be checked: %s", error)
             return

@@ -13,7 +13,7 @@ from rmqpull_client.transports.tls_files import make_ssl_context
 
 IDLE_MAX = 4
 """The idle connections that are kept for one address."""
-IDLE_MOST_S = 100.0
+IDLE_MAX_S = 100.0
 """A server closes a connection after 120 s of silence (rules 4.12). Those that are silent for so long are not used."""
 
 
@@ -38,7 +38,7 @@ class ConnectionPool:
             except IndexError:  # another thread was faster
                 break
             # Also one that was silent for too long is looked at: a server that has closed it may have started again.
-            if connection.is_alive() and time.monotonic() - connection.used_s < IDLE_MOST_S:
+            if connection.is_alive() and time.monotonic() - connection.used_s < IDLE_MAX_S:
                 connection.is_reused, connection.has_received = True, False
                 return connection
             connection.close()

@@ -21,7 +21,7 @@ from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, KnownRoute, Target
 from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
 from rmqpull_client.transports.remoting.network.failures import join_names
-from rmqpull_client.transports.remoting.network.listings import REFRESH_MOST_S, Listings, decode_body, find_masters
+from rmqpull_client.transports.remoting.network.listings import REFRESH_MAX_S, Listings, decode_body, find_masters
 from rmqpull_client.transports.remoting.network.looks import make_looks
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -185,7 +185,7 @@ class Routes:
             name for name in dict.fromkeys(map(self._find_name, topics)) if not self._cluster.is_fresh(name, now_s)
         ]
         if known := [name for name in names if self._cluster.get_known(name) is not None]:
-            limit_s = min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000)
+            limit_s = min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000)
             try:
                 until_s = min(time.monotonic() + limit_s, deadline_s or math.inf)
                 self._ask_routes(known, until_s, is_tried_once=True)
@@ -225,7 +225,7 @@ class Routes:
                 )
                 for name in names
             ]
-            probe_until_s = time.monotonic() + REFRESH_MOST_S
+            probe_until_s = time.monotonic() + REFRESH_MAX_S
             probe = self._start_probe(exchange, probe_until_s)
             for name, call, response in zip(names, calls, exchange.wait(calls), strict=True):
                 if response.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -279,7 +279,7 @@ class Routes:
                     RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, {"topic": self._find_asked(topic)}),
                     accepted=_FOUND_OR_NOT,
                     deadline_s=time.monotonic()
-                    + min(REFRESH_MOST_S, self._servers.connection.request_timeout_ms / 2000),
+                    + min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000),
                     is_tried_once=True,
                 )
                 for topic in topics

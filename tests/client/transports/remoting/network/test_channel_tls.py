@@ -11,7 +11,7 @@ import pytest
 
 from rmqpull_client.connection import Connection, Tls
 from rmqpull_client.errors import BrokerUnavailable, HandshakeFailed
-from rmqpull_client.transports.away import CLOSINGS_MOST
+from rmqpull_client.transports.away import CLOSINGS_MAX
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -133,7 +133,7 @@ def test_a_server_that_closes_each_connection_at_once_is_not_retried_until_the_r
         channel = RemotingChannel(Connection(name_servers=server.address, tls=tls, request_timeout_ms=60_000))
         with pytest.raises(HandshakeFailed, match=text):
             channel.listings.list_brokers()
-        assert server.connections == CLOSINGS_MOST
+        assert server.connections == CLOSINGS_MAX
 
 
 def test_a_server_that_has_answered_over_tls_is_not_waited_for_without_it(
@@ -159,7 +159,7 @@ def test_a_server_that_has_answered_before_may_close_connections_for_a_while(ser
 
     def close_often(request: RemotingCommand) -> Reaction:
         closings.append(request.code)
-        return Act.CLOSE if len(closings) <= 3 * CLOSINGS_MOST else script(request)
+        return Act.CLOSE if len(closings) <= 3 * CLOSINGS_MAX else script(request)
 
     server.script = close_often
     assert channel.call(target, command).body == b"ping"

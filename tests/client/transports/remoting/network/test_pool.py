@@ -9,7 +9,7 @@ import pytest
 from rmqpull_client.connection import Tls
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, wait_for
-from rmqpull_client.transports.remoting.network.pool import IDLE_MAX, IDLE_MOST_S, ConnectionPool
+from rmqpull_client.transports.remoting.network.pool import IDLE_MAX, IDLE_MAX_S, ConnectionPool
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command
 from tests.harness.scripted_remoting import ScriptedServer
 from tests.harness.waiting import WAIT_S
@@ -70,7 +70,7 @@ def test_a_connection_that_is_old_or_closed_by_the_server_is_replaced(
     server: ScriptedServer, pool: ConnectionPool
 ) -> None:
     old = use(pool.borrow(server.address))
-    old.used_s -= IDLE_MOST_S
+    old.used_s -= IDLE_MAX_S
     pool.give_back(old)
     fresh = use(pool.borrow(server.address))
     assert fresh is not old
