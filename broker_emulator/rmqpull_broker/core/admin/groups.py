@@ -104,7 +104,5 @@ def drop_group(draft: Draft, name: str, *, keeps_offsets: bool) -> None:
     if draft.find_group(name) is None:
         return
     draft.add(GroupDeleted(name))
-    kept = draft.state.consumer_offsets
-    offsets = tuple(entry for topic in kept.list_topics_of(name) for entry in kept.list_entries(name, topic))
-    if keeps_offsets and offsets:
-        draft.add(OffsetsCommitted(name, offsets))
+    if keeps_offsets and (offsets := draft.list_consumer_offsets(name)):
+        draft.add(OffsetsCommitted(name, tuple(offsets)))

@@ -73,7 +73,7 @@ def delete_topic(draft: Draft, name: str) -> None:
     _refuse_system_topic(draft.state, name)
     if draft.find_topic(name) is None:
         raise TopicNotFound(f"topic[{name}] not exist, nothing to delete")
-    found = (retry for group in draft.state.groups if draft.find_topic(retry := name_pop_retry_topic(group, name)))
+    found = (retry for group in draft.list_groups() if draft.find_topic(retry := name_pop_retry_topic(group, name)))
     for each in (*sorted(set(found) - {name}), name):
         draft.add(TopicDeleted(each))
 

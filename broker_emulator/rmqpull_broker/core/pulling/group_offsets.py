@@ -45,14 +45,13 @@ def clone_offsets(draft: Draft, source: str, target: str, topic: str, broker_nam
 
     They replace the target's own. If the source has no offsets, nothing changes; the target need not exist.
     """
-    offsets = draft.state.consumer_offsets
     cloned, own = (
-        {queue: offset for queue, offset in offsets.list_entries(group, topic) if queue.broker_name == broker_name}
+        {queue: offset for queue, offset in draft.list_consumer_offsets(group) if queue[:2] == (topic, broker_name)}
         for group in (source, target)
     )
     if draft.find_topic(topic) is not None and cloned and source != target:
         dropped = dict.fromkeys(own.keys() - cloned.keys(), -1)
-        draft.add(OffsetsCommitted(target, tuple((cloned | dropped).items())))
+        draft.add(OffsetsCommitted(target, tuple(sorted((cloned | dropped).items()))))
 
 
 def find_corrections(

@@ -12,6 +12,7 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.drafted_pops import DraftedPops
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     ClockRead,
@@ -22,7 +23,9 @@ from rmqpull_broker.core.state.facts import (
     OffsetsCommitted,
     OffsetsReset,
     PopEnded,
+    Popped,
     PoppedInOrder,
+    QueuesTrimmed,
     ResetsAnswered,
     RowsStored,
     StagedCallStored,
@@ -33,7 +36,6 @@ from rmqpull_broker.core.state.facts import (
     TransactionId,
     WaitingEnded,
 )
-from rmqpull_broker.core.state.in_flight import count_from
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
 from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.room import Room
@@ -54,11 +56,8 @@ class Draft(TopicsAndGroups):
         self._groups: dict[str, GroupConfig | None] = {}
         self._resets = QueueTable[int | None]()
         self._consumer_offsets = QueueTable[int]()
-        # (group, queue, offset, pop time) of messages that are no longer in flight.
-        self._pops_ended: set[tuple[str, MessageQueue, int, int]] = set()
-        self._in_order = QueueTable[PoppedInOrder]()
-        self._clock_read: ClockRead | None = None
-        self._deleted_groups: set[str] = set()
+        self._pops = DraftedPops(state.popped)
+        self._reads_clock = False
         self._emptied_topics: set[str] = set()
         self._no_longer_pending: set[StoredAt] = set()
         self._halves: dict[str, list[tuple[StoredAt, StoredMessage]]] = {}
@@ -123,24 +122,23 @@ class Draft(TopicsAndGroups):
                 self._groups[group.name] = group
             case GroupDeleted(name):
                 self._groups[name] = None
-                self._deleted_groups.add(name)
                 for kept in (self._consumer_offsets, self.state.consumer_offsets):
                     self._consumer_offsets.update(dict.fromkeys(kept.list_keys_of_group(name), -1))
                 for pending in (self._resets, self.state.resets):
                     self._resets.update(dict.fromkeys(pending.list_keys_of_group(name)))
-                self._in_order.drop_group(name)
+                self._pops.drop_group(name)
             case OffsetsCommitted(name, offsets):
                 self._consumer_offsets.update({(name, queue): offset for queue, offset in offsets})
             case OffsetsReset(name, offsets):
                 self._resets.update({(name, queue): offset for queue, offset in offsets})
                 self._consumer_offsets.update({(name, queue): offset for queue, offset in offsets})
-            case PopEnded(name, queue, queue_offsets, pop_time_ms):
-                self._pops_ended.update((name, queue, offset, pop_time_ms) for offset in queue_offsets)
-            case PoppedInOrder(name, queue):
-                self._in_order[name, queue] = fact
+            case Popped() | PopEnded() | PoppedInOrder():
+                self._pops.apply(fact)
+            case QueuesTrimmed(min_offsets):
+                self._pops.trim(min_offsets)
             case ClockRead(time_ms):
-                self._in_order = QueueTable((key, count_from(batch, time_ms)) for key, batch in self._in_order.items())
-                self._clock_read = fact
+                self._pops.read_clock(time_ms)
+                self._reads_clock = True
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
@@ -169,7 +167,7 @@ class Draft(TopicsAndGroups):
         self._store_times = {queue: at for queue, at in self._store_times.items() if queue.topic != topic}
         for kept in (self._consumer_offsets, self.state.consumer_offsets):
             self._consumer_offsets.update(dict.fromkeys(kept.list_keys_of_topic(topic), -1))
-        self._in_order.drop_topic(topic)
+        self._pops.drop_topic(topic)
 
     # --- the state after the commands of this draft --------------------------------------------------------------
 
@@ -180,6 +178,10 @@ class Draft(TopicsAndGroups):
     def find_group(self, name: str) -> GroupConfig | None:
         """Returns the group of that name, or None."""
         return self._groups[name] if name in self._groups else self.state.find_group(name)
+
+    def list_groups(self) -> list[str]:
+        """Returns the names of all groups, sorted."""
+        return sorted(name for name in {*self.state.groups, *self._groups} if self.find_group(name) is not None)
 
     def find_reset(self, group: str, queue: MessageQueue) -> int | None:
         """Returns the offset that the group's next pull of this queue is reset to, or None."""
@@ -192,28 +194,28 @@ class Draft(TopicsAndGroups):
         offset = self._consumer_offsets.get(key, self.state.consumer_offsets.get(key, -1))
         return None if offset < 0 else offset
 
+    def list_consumer_offsets(self, group: str) -> list[tuple[MessageQueue, int]]:
+        """Returns the consumer offsets that a group has, sorted by queue."""
+        keys = {
+            key
+            for table in (self._consumer_offsets, self.state.consumer_offsets)
+            for key in table.list_keys_of_group(group)
+        }
+        found = ((queue, self.find_consumer_offset(group, queue)) for _, queue in sorted(keys))
+        return [(queue, offset) for queue, offset in found if offset is not None]
+
     def is_in_flight(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> bool:
         """Whether a message that a group got at this time is neither acknowledged nor stored again."""
-        has_ended = (group, queue, offset, pop_time_ms) in self._pops_ended
-        if has_ended or group in self._deleted_groups or queue.topic in self._emptied_topics:
-            return False
-        return self.state.popped.find(group, queue, offset, pop_time_ms) is not None
+        return self._pops.is_in_flight(group, queue, offset, pop_time_ms)
 
     def find_in_order(self, group: str, queue: MessageQueue) -> PoppedInOrder | None:
         """Returns the newest batch that a group got from a queue in order, or None."""
-        if (group, queue) not in self._in_order and (
-            group in self._deleted_groups or queue.topic in self._emptied_topics
-        ):
-            return None
-        if (group, queue) in self._in_order:
-            return self._in_order[group, queue]
-        batch = self.state.popped.find_in_order(group, queue)
-        return batch if batch is None or self._clock_read is None else count_from(batch, self._clock_read.time_ms)
+        return self._pops.find_in_order(group, queue)
 
     @property
     def reads_clock(self) -> bool:
         """Whether an earlier command of this draft has found that the clock was set back."""
-        return self._clock_read is not None
+        return self._reads_clock
 
     def has_ended(self, stored_at: StoredAt) -> bool:
         """Whether an earlier command of this draft has ended the waiting of a message."""

@@ -55,8 +55,10 @@ class HalfMessages:
         return iter(self._messages.values())
 
     def add(self, message: PendingMessage) -> None:
-        """Adds a stored message, or changes the due time of one that is already waiting."""
-        self._remove(message.stored_at)
+        """Adds a stored message, or changes the due time of one that is already waiting and keeps its age."""
+        known = self._messages.get(message.stored_at)
+        if known is not None:
+            self._remove_due(known)
         self._messages[message.stored_at] = message
         self.newest_begin_ms = max(self.newest_begin_ms, message.begin_ms)
         self._by_id.setdefault(message.msg_id, {})[message.stored_at] = None
@@ -78,8 +80,11 @@ class HalfMessages:
         del same_id[stored_at]
         if not same_id:
             del self._by_id[message.msg_id]
+        self._remove_due(message)
+
+    def _remove_due(self, message: PendingMessage) -> None:
         same_due = self._by_due[message.due_ms]
-        del same_due[stored_at]
+        del same_due[message.stored_at]
         if not same_due:
             del self._by_due[message.due_ms]
             self._due_times.pop(bisect.bisect_left(self._due_times, message.due_ms))

@@ -94,6 +94,14 @@ def count_from(batch: PoppedInOrder, time_ms: int) -> PoppedInOrder:
     return replace(batch, visible_ms=visible, changed_ms=changed, begin_ms=begin_ms)
 
 
+def trim_batch(batch: PoppedInOrder, min_offset: int) -> PoppedInOrder | None:
+    """Returns a batch of which the messages before an offset count as acknowledged; None if they are all of it."""
+    gone = [offset for offset in batch.offsets if offset < min_offset]
+    if len(gone) == len(batch.offsets):
+        return None
+    return replace(batch, acknowledged=tuple(sorted({*batch.acknowledged, *gone}))) if gone else batch
+
+
 def find_newest_begin_ms(batch: PoppedInOrder) -> int:
     """Returns when the last invisible time in a batch began."""
     return max([_find_begin_ms(batch), *(began_ms for _, began_ms in batch.changed_ms)])
@@ -207,12 +215,11 @@ class PoppedMessages:
                 for offset in [offset for offset in delivery.list_left() if offset < min_offset]:
                     self._end_one(delivery, offset)
         for key in _list_keys(self._in_order, topics, kept_from):
-            batch = self._in_order[key]
-            gone = [offset for offset in batch.offsets if offset < kept_from[key[1]]]
-            if len(gone) == len(batch.offsets):
+            batch = trim_batch(self._in_order[key], kept_from[key[1]])
+            if batch is None:
                 del self._in_order[key]
-            elif gone:
-                self._in_order[key] = replace(batch, acknowledged=tuple(sorted({*batch.acknowledged, *gone})))
+            else:
+                self._in_order[key] = batch
 
     def drop_topic(self, topic: str) -> None:
         """Forgets everything about the queues of a deleted topic."""
@@ -234,10 +241,17 @@ class PoppedMessages:
     # --- what is in flight -----------------------------------------------------------------------------------------
 
     def find(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> Delivery | None:
-        """Returns the delivery in which a message is in flight, or None."""
+        """Returns the delivery by which a message is in flight, or None."""
+        return next(self._list_holding(group, queue, offset, pop_time_ms), None)
+
+    def count_deliveries(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> int:
+        """Returns by how many deliveries a message is in flight: several while a manual clock stands still."""
+        return sum(1 for _ in self._list_holding(group, queue, offset, pop_time_ms))
+
+    def _list_holding(self, group: str, queue: MessageQueue, offset: int, pop_time_ms: int) -> Iterator[Delivery]:
         found = self._deliveries.get((group, queue), {}).get(pop_time_ms, ())
         nearest = bisect_right(found, offset, key=_first_offset)
-        return next((found[place] for place in reversed(range(nearest)) if found[place].holds(offset)), None)
+        return (found[place] for place in reversed(range(nearest)) if found[place].holds(offset))
 
     def find_in_order(self, group: str, queue: MessageQueue) -> PoppedInOrder | None:
         """Returns the newest batch that a group got from a queue in order, or None."""

@@ -138,20 +138,21 @@ class Trimmer:
         pending = [entry for entry in self._next[:count] if draft.is_pending(entry)]
         stored = read_waiting(draft.state.store, [entry.stored_at for entry in pending], byte_budget)
         self._next = pending[len(stored) :] + self._next[count:]
+        if not stored:
+            return []
         first_offset = draft.find_next_offset(queue)
         store_ms = draft.find_store_ms(queue, now_ms)
         rows = [
             replace(_with_due_ms(row, entry), queue_offset=offset, store_timestamp_ms=store_ms)
             for offset, (row, entry) in enumerate(zip(stored, pending, strict=False), first_offset)
         ]
-        if rows:
-            done = pending[: len(rows)]
-            due_times = tuple(entry.due_ms for entry in done)
-            draft.add(RowsStored(queue, tuple(rows)))
-            draft.add(WaitingEnded(queue, tuple(entry.stored_at.queue_offset for entry in done), due_times))
-            if queue.topic == HALF_TOPIC:
-                lengths = [find_check_length_ms(draft.properties, row.message) for row in rows]
-                draft.add(keep_due_times(queue, rows, due_times, lengths))
+        done = pending[: len(rows)]
+        due_times = tuple(entry.due_ms for entry in done)
+        draft.add(RowsStored(queue, tuple(rows)))
+        draft.add(WaitingEnded(queue, tuple(entry.stored_at.queue_offset for entry in done), due_times))
+        if queue.topic == HALF_TOPIC:
+            lengths = [find_check_length_ms(draft.properties, row.message) for row in rows]
+            draft.add(keep_due_times(queue, rows, due_times, lengths))
         return rows
 
 
