@@ -7,8 +7,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from rmqpull_broker.core.admin.groups import delete_group, ensure_group, put_group
-from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.admin.groups import delete_group, drop_group, ensure_group, put_group
+from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.errors import (
     BadRequest,
     BrokerError,
@@ -20,8 +20,18 @@ from rmqpull_broker.core.errors import (
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets, report_lost, reset_offsets, update_offset
+from rmqpull_broker.core.pulling.group_offsets import clone_offsets
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import GroupPut, LostRange, OffsetsCommitted, RowsLost, RowsStored, TopicPut
+from rmqpull_broker.core.state.facts import (
+    GroupPut,
+    LostRange,
+    OffsetsCommitted,
+    RowsLost,
+    RowsStored,
+    TopicDeleted,
+    TopicPut,
+)
+from rmqpull_broker.core.state.names import name_pop_retry_topic
 from tests.harness.core import CoreHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -213,3 +223,35 @@ def test_a_reset_of_a_draft_goes_with_its_group(core: CoreHarness) -> None:
         command(draft)
         draft.end_command()
     assert update_offset(draft, "readers", core.queue(), 1)
+
+
+def test_a_dropped_group_keeps_the_offsets_of_its_draft(core: CoreHarness, orders: Draft) -> None:
+    core.run(lambda before: update_offset(before, "readers", QUEUE, 1))
+    commands: list[Callable[[Draft], object]] = [
+        lambda draft: update_offset(draft, "readers", QUEUE, 5),
+        lambda draft: drop_group(draft, "readers", keeps_offsets=True),
+    ]
+    for command in commands:
+        command(orders)
+        orders.end_command()
+    assert orders.find_consumer_offset("readers", QUEUE) == 5
+
+
+def test_a_clone_has_the_offsets_of_its_draft(orders: Draft) -> None:
+    update_offset(orders, "readers", QUEUE, 5)
+    orders.end_command()
+    clone_offsets(orders, "readers", "others", "orders", "broker-a")
+    orders.end_command()
+    assert orders.find_consumer_offset("others", QUEUE) == 5
+
+
+def test_a_topic_takes_no_retries_of_a_group_with_it_that_was_deleted_before(core: CoreHarness, orders: Draft) -> None:
+    core.topic(name=name_pop_retry_topic("readers", "orders"))
+    commands: list[Callable[[Draft], object]] = [
+        lambda draft: delete_group(draft, "readers"),
+        lambda draft: delete_topic(draft, "orders"),
+    ]
+    for command in commands:
+        command(orders)
+        orders.end_command()
+    assert orders.fact_batches[-1] == [TopicDeleted("orders")]

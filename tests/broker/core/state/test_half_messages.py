@@ -49,6 +49,12 @@ def test_messages_are_found_by_their_id() -> None:
     assert pending.find_by_id("a") == []
 
 
+def test_messages_keep_their_age_when_the_clock_is_set_back() -> None:
+    pending = filled(waiting(0, 90, "a"), waiting(1, 10, "a"))
+    pending.read_clock(20, lambda queue, offsets: {})
+    assert [entry.stored_at.queue_offset for entry in pending.find_by_id("a")] == [0, 1]
+
+
 def test_what_retention_deletes_waits_no_longer() -> None:
     other = PendingMessage(StoredAt(QUEUE._replace(broker_name="broker-b"), 0), 5, "x")
     pending = filled(waiting(0, 30), waiting(1, 10), other)
