@@ -92,7 +92,7 @@ def find_offsets_at(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue,
 def cut_ranges(channel: BrokerChannel, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
     """Cuts ranges with CutRanges of the columnar extension.
 
-    It is called again for ranges that a response left unfinished. Raises OptionError if the server lacks it.
+    It repeats the call for ranges that a response left unfinished. Raises OptionError if the server lacks the call.
     """
     found: list[list[Part]] = [[] for _ in wanted]
     unfinished = list(range(len(wanted)))
@@ -123,7 +123,7 @@ def _encode_rest(wanted: RangeToCut, found: Sequence[Part]) -> v1.RangeToCut:
 
 
 def make_no_sizes_error(endpoints: str) -> OptionError:
-    """Returns the error for a server that does not tell the sizes of messages."""
+    """Returns the error for a server that does not report the sizes of messages."""
     return OptionError(
         f"The server at {endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
         "maxBytesPerPartition require: it lacks CutRanges of rmqpull.v1 (extension columns). "

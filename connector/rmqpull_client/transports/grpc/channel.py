@@ -16,8 +16,8 @@ from rmqpull_client.transports.grpc.retry import Cancellation, Request, Retry
 from rmqpull_proto.rpc import Method
 
 KNOWN_FOR_S = 1.0
-"""How long a process relies on what a server said of its extensions. Spark keeps a process for many queries, and
-another server may be at the address by then, or the same one with other extensions."""
+"""How long a process trusts a server's list of extensions. Spark reuses a process for many queries, so another server
+may answer at the address by then, or the same one with other extensions."""
 
 
 @dataclass
@@ -26,7 +26,7 @@ class BrokerChannel:
 
     connection: Connection
     instances_seen: int | None = None
-    """How many runs of the server its answers came from. None if it does not tell."""
+    """How many different runs of the server have answered. None if the server does not identify its runs."""
     _instance_id: str = field(default="", repr=False)
     _endpoints: Endpoints = field(init=False, repr=False)
     _has_columns: bool | None = field(default=None, repr=False)
@@ -43,11 +43,11 @@ class BrokerChannel:
 
     @property
     def has_columns(self) -> bool | None:
-        """Whether the server has the columnar extension; None is not known, or no longer."""
+        """Whether the server has the columnar extension. None: not known, or learned too long ago."""
         return self._has_columns if self.read_clock_s() < self._forget_at_s else None
 
     def note_columns(self, has_columns: bool) -> None:
-        """Takes in whether the server has the columnar extension."""
+        """Records whether the server has the columnar extension."""
         self._has_columns = has_columns
         self._forget_at_s = self.read_clock_s() + KNOWN_FOR_S
 
@@ -67,7 +67,7 @@ class BrokerChannel:
     def start_stream(
         self, method: Method, message: Any, cancellation: Cancellation | None = None, extra_ms: int = 0
     ) -> Callable[[], list[Any]]:
-        """Sends a request now that has a stream of responses. The returned function waits for all of them.
+        """Sends a request with a stream of responses now. The returned function waits for all of them.
 
         It does not check their statuses. ``extra_ms`` is the time that the broker may park the request.
         """
@@ -76,7 +76,7 @@ class BrokerChannel:
         return lambda: cast("list[Any]", self._wait(retry))
 
     def note_instance(self, instance_id: str) -> None:
-        """Takes in which run of the server has answered; empty if it does not tell."""
+        """Records which run of the server has answered; empty if the server does not identify its runs."""
         if instance_id not in ("", self._instance_id):
             self._instance_id = instance_id
             self.instances_seen = (self.instances_seen or 0) + 1

@@ -52,8 +52,8 @@ class Endpoints:
         return self._current
 
     # The call does not wait until the channel is ready: that would hide why it is not, and delay the other addresses.
-    # A unary call, too, is sent as a call with a stream of responses. On the wire this is the same, and gRPC needs no
-    # thread for it, as it does for other calls that can be cancelled.
+    # Unary calls, too, are sent as calls with a stream of responses. On the wire this is the same, and gRPC needs no
+    # thread for it, unlike for a unary call that can be cancelled.
     def send(self, address: str, method: Method, message: Any, timeout_s: float) -> Stream:
         """Sends a request and returns its responses. Raises OptionError if a certificate or key file cannot be used."""
         call = self._channel(address).unary_stream(
@@ -69,7 +69,8 @@ class Endpoints:
         return self._channels[address]
 
     def _open(self, address: str) -> grpc.Channel:
-        # Despite its name, this option limits how long an attempt to connect may take. It must leave time for others.
+        # Despite its name, this option limits how long an attempt to connect may take. It must leave time for the other
+        # addresses.
         connecting_ms = min(_CONNECTING_MAX_MS, self._connection.request_timeout_ms // len(self))
         options = (*_OPTIONS, ("grpc.min_reconnect_backoff_ms", max(100, connecting_ms)))
         if self._connection.tls is None:

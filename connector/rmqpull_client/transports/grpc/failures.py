@@ -68,10 +68,11 @@ _REFUSALS_BY_TEXT = (
 )
 """Refusals that only the server's text tells apart (rules 3.1), with their code, or None for any code."""
 
-# A broker that shuts down cancels the calls in flight. A call that a Cancellation ended is not retried all the same.
+# CANCELLED counts, because a broker that shuts down cancels the calls in flight. A call that our own Cancellation ended
+# is not retried.
 _UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-# For a failed handshake gRPC has no status of its own: it is UNAVAILABLE with one of these texts.
-# The one about the peer's name is that of gRPC 1.67.
+# gRPC has no status for a failed handshake: it is UNAVAILABLE with one of these texts. The text about the peer's name
+# is from gRPC 1.67.
 _HANDSHAKE_TEXTS = (
     "handshake failed",
     "verification check failed",
@@ -87,7 +88,7 @@ _HANDSHAKE_ADVICE = {
     "is not in peer certificate": _OTHER_HOST,
     "has expired": "Renew the server's certificate.",
 }
-# Older releases of gRPC do not tell that a certificate has expired.
+# Older releases of gRPC do not say that a certificate has expired.
 _CHECK_CA_FILE = (
     "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold the authority that signed the certificate, which "
     "must not have expired."
@@ -105,7 +106,7 @@ def refuse_status(endpoints: str, method: Method, status: v2.Status) -> None:
 
 
 def make_call_refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
-    """Returns the exception for a gRPC status that a retry would meet again."""
+    """Returns the exception for a gRPC status that a retry would not change."""
     code = error.code()
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return make_unserved_error(connection.endpoints_and_namespace, method)
@@ -163,13 +164,13 @@ class FailedAttempts:
         self._tries = 0
 
     def add(self, address: str, error: grpc.RpcError) -> None:
-        """Records a failed attempt. A deadline that has passed does not replace a more telling text."""
+        """Records a failed attempt. A timeout does not replace an earlier, more informative text."""
         is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         if not is_late or address not in self._texts:
             self._texts[address] = error.details() or error.code().name
         if not self._has_answered(address) and any(words in (error.details() or "") for words in _CLOSED_TEXTS):
             self._closings[address] += 1
-        elif not is_late:  # gRPC may wait to connect again for longer than a try: that tells nothing of the server
+        elif not is_late:  # gRPC's own back-off may outlast a try, so a timeout says nothing about the server
             del self._closings[address]
 
     @property

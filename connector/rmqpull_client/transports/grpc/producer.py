@@ -30,7 +30,7 @@ class GrpcProducer:
 
     @property
     def abilities(self) -> Abilities:
-        """What the server can do, by its extensions of the standard protocol. It is asked once."""
+        """What the server can do, according to its extensions of the standard protocol. The server is asked once."""
         if self._abilities is None:
             try:
                 described = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())

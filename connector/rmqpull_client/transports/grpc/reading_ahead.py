@@ -1,8 +1,8 @@
 """Pulls ahead of the consumer: several lanes at once, in order within each lane, and across lanes as responses arrive.
 
 Threads make the pulls, so a lane that is slow or retries does not delay the others.
-:class:`rmqpull_client.flow.InFlight` counts all memory, except for the one batch that the consumer holds. Nothing here
-runs once per message.
+:class:`rmqpull_client.flow.PulledAhead` counts all memory, except for the one batch that the consumer holds. Nothing
+here runs once per message.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Lane(Protocol[T_co]):
         """Whether everything has been pulled."""
 
     def pull(self) -> Piece[T_co]:
-        """Pulls once and advance. After an error, the lane has not advanced."""
+        """Pulls once and advances. After an error, the lane stays where it was."""
 
     def cancel(self) -> None:
         """Ends the pull in flight, and any later one, with an error. Called from another thread."""
@@ -52,7 +52,8 @@ class Lane(Protocol[T_co]):
 class ReadAhead(Generic[T]):
     """Iterates over the pieces of all lanes, a batch of them at a time, as they arrive.
 
-    ``linger_s`` is how long a batch that is not full waits for more pieces. It serves pulls that bring few messages.
+    ``linger_s`` is how long a batch that is not full waits for more pieces. This helps when each pull returns only a
+    few messages.
     """
 
     def __init__(self, lanes: Sequence[Lane[T]], limits: FlowLimits, linger_s: float = 0) -> None:
@@ -110,7 +111,7 @@ class ReadAhead(Generic[T]):
         return pieces
 
     def _await_piece(self, until_s: float | None) -> bool:
-        """Waits for the next piece if more may come, at most until ``until_s``. Return whether there is one."""
+        """Waits for the next piece if more may come, at most until ``until_s``. Returns whether there is one."""
         if not self._ready and self._threads_left:
             self._consumer_waits = True
             self._room.notify_all()
@@ -151,7 +152,7 @@ class ReadAhead(Generic[T]):
             return self._unstarted.popleft() if self._unstarted else None
 
     def _begin(self, lane: int) -> bool:
-        """Waits until a pull is within the limits. Return False if the iterator is closed."""
+        """Waits until a pull is within the limits. Returns False if the iterator is closed."""
         with self._room:
             self._room.wait_for(lambda: self._is_closed or self._in_flight.may_pull(lane))
             self._in_flight.start_pull()
@@ -164,14 +165,15 @@ class ReadAhead(Generic[T]):
                 self._ready.append((number, piece))
                 self._consumer_waits = False
                 self._arrival.notify()
-            else:  # there is nothing to take
+            else:  # the consumer would find nothing in it
                 self._in_flight.finish_pull(number, 0, 0)
                 self._room.notify_all()
 
     def _pull(self, lane: Lane[T]) -> Piece[T]:
         """Pulls once, and once more if the broker was unavailable while the consumer was busy.
 
-        The second pull starts when the consumer waits, since it may be busy for longer than a request may take.
+        The second pull starts when the consumer waits, because it may have been busy for longer than a request may
+        take.
         """
         consumer_waited = self._consumer_waits
         try:

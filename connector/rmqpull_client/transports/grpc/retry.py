@@ -26,12 +26,12 @@ class Cancelled(RmqpullError):
 
 
 class Cancellation:
-    """Ends the requests that one thread sends one after the other. Called from another thread."""
+    """Cancels the requests of a thread that sends them one at a time. Another thread calls :meth:`cancel`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_cancelled = threading.Event()
-        # A weak reference, because a call holds its response.
+        # A weak reference, because a call keeps its response in memory.
         self._stream: Callable[[], Stream | None] = lambda: None
 
     def watch(self, send: Callable[[], Stream]) -> Stream:
@@ -48,7 +48,7 @@ class Cancellation:
         self._is_cancelled.wait(seconds)
 
     def cancel(self) -> None:
-        """Ends the request in flight, and lets no other follow."""
+        """Ends the request in flight, and refuses later ones."""
         with self._lock:
             self._is_cancelled.set()
             if (stream := self._stream()) is not None:
@@ -83,7 +83,7 @@ class Attempt(NamedTuple):
             if responses and responses[0].status.code == v2.Code.TOO_MANY_REQUESTS:
                 refuse_status(endpoints, method, responses[0].status)
             return responses
-        response, *_ = self.stream  # read on to the end, where the status of the call is
+        response, *_ = self.stream  # read to the end, which carries the status of the call
         refuse_status(endpoints, method, response.status)
         return unwrap_response(connection.namespace, response)
 
@@ -92,8 +92,8 @@ class Retry:
     """One request and its attempts.
 
     A *try* sends the request to each address once, until one responds. Tries follow each other, with pauses, while the
-    servers are unavailable or busy, until the connection's retries or the deadline are used up. The deadline moves
-    while servers are away that have answered before.
+    servers are unavailable or busy, until the connection's retries or the deadline are used up. While servers that have
+    answered before are away, the deadline is extended.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class Retry:
 
         Raises BrokerUnavailable, HandshakeFailed, RequestRefused and, with a cancellation, Cancelled.
         """
-        # The deadline counts from here, not from start: the caller may have been busy for longer than a request may
-        # take, and the broker may have been unavailable in the meantime.
+        # The deadline counts from here, not from start(): in between, the caller may have been busy for longer than a
+        # request may take, and the broker unavailable.
         limit = TimeLimit.of(self._connection, time.monotonic(), self._request.extra_ms / 1000)
         failures = FailedAttempts(self._connection, self._request.method)
         was_away = False
@@ -127,7 +127,7 @@ class Retry:
                 failure = error
             is_away = isinstance(failure, BrokerUnavailable) and failures.is_known
             if was_away and not is_away:
-                limit.extend(time.monotonic())  # a server that comes back is busy at first
+                limit.extend(time.monotonic())  # a server that has just come back is busy at first
             was_away = is_away
             if pause_s is None:
                 raise failure from None
@@ -140,7 +140,7 @@ class Retry:
         raise AssertionError("the last pause is None")
 
     def _try_addresses(self, deadline_s: float, failures: FailedAttempts) -> Any:
-        """Returns the first response, and sends to each address at most once."""
+        """Sends to each address at most once, and returns the first response."""
         failed: set[str] = set()
         while True:
             attempt, self._first = self._first or self._send(deadline_s - time.monotonic(), failed), None
@@ -164,7 +164,7 @@ class Retry:
                 raise failures.make_error() from None
 
     def _send(self, left_s: float, failed: Collection[str]) -> Attempt:
-        """Sends to an address that has not failed in this try. It gets its share of the time that is left."""
+        """Sends to an address that has not failed in this try. The attempt gets its share of the remaining time."""
         method, message, _, extra_ms = self._request
         extra_s = min(extra_ms / 1000, left_s)
         timeout_s = max(extra_s + (left_s - extra_s) / (len(self._endpoints) - len(failed)), 0.001)

@@ -58,7 +58,7 @@ class ColumnarClient:
         return self._channel.endpoints
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """Querys all topics with one call."""
+        """Queries all topics with one call."""
         request = v1.QueryBoundsRequest(
             topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
         )
@@ -152,18 +152,18 @@ class ColumnarClient:
 
     @property
     def lost_connections(self) -> int | None:
-        """Counts the runs of the server that have told bounds. None from an older server."""
+        """Counts the server runs that have returned bounds. None: an older server does not identify its runs."""
         return self._channel.instances_seen
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Does nothing."""
+        """Does nothing: over gRPC, a client that pulls is a member like others."""
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets all offsets or none with one call, which also returns the previous ones."""
         entries = [v1.QueueOffset(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()]
         request = v1.CommitOffsetsRequest(group=group, offsets=entries)
         previous = self._channel.call(COLUMNS.methods["CommitOffsets"], request).previous_offsets
-        # An older server returns none.
+        # An older server does not return previous offsets.
         return {queue: offset for queue, offset in zip(offsets, previous, strict=False) if offset >= 0}
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:

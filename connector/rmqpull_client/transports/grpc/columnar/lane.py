@@ -23,13 +23,13 @@ from rmqpull_proto.rpc import COLUMNS
 
 PULL_ROWS = 16_384
 PULL_BYTES = 8 << 20
-"""The size limit of one response, unless one message is larger. It is two of the broker's stored batches, which become
-two batches of the consumer. A call costs both sides about a millisecond, in addition to its bytes."""
+"""The size limit of one response, unless one message is larger. It holds two of the broker's stored batches, which
+become two batches for the consumer. Besides its bytes, a call costs each side about a millisecond."""
 PULL = replace(COLUMNS.methods["PullColumns"], response=ReceivedColumns)
 """The call, with its response as it was received."""
 _SKIPPED = "skips these offsets; a stream looks at the queue again with its next micro-batch"
 _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
-"""The statuses of pulls that met all messages from their offset to the next one."""
+"""The statuses of pulls that examined every message from their offset up to ``next_offset``."""
 
 
 def make_lanes(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
@@ -129,7 +129,7 @@ def make_pull_request(
 
 
 def _find_next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filtered: bool, on_loss: OnLoss) -> int:
-    """Returns the offset at which a range continues after a pull, and reports what the pull shows to be lost."""
+    """Returns the offset at which a range continues after a pull, and reports the losses that the pull reveals."""
     queue, from_offset, until_offset = entry
     if is_reset(result):
         log_reset(group, queue, result.next_offset)
@@ -143,7 +143,7 @@ def _find_next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_
         on_loss(loss)
         return loss.until_offset
     missing = result.next_offset - from_offset - result.row_count
-    # A complete pull passes over the messages that the filter drops. Otherwise they are lost.
+    # After a complete pull, missing messages may be those that the filter dropped. Otherwise they are lost.
     if missing > 0 and not (is_filtered and is_complete):
         text = f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are lost."
         on_loss(Loss(queue, result.next_offset - missing, result.next_offset, text))

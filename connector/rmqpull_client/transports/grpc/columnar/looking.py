@@ -1,4 +1,4 @@
-"""Looks at single messages of many queues in columns, to notice when a queue has other messages than before."""
+"""Looks at single messages of many queues in columns, to detect that a queue's history was rewritten."""
 
 from __future__ import annotations
 

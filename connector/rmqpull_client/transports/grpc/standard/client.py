@@ -71,7 +71,7 @@ class StandardClient:
         return self._channel.endpoints
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """Asks for the route of each topic, and for two offsets of each queue."""
+        """Queries the route of each topic, and then the min and the max offset of each queue."""
         found = {}
         for topic in topics:
             try:
@@ -103,7 +103,7 @@ class StandardClient:
         return [response().offset for response in responses]
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Raises OptionError: the standard protocol does not tell sizes."""
+        """Raises OptionError: the standard protocol does not report message sizes."""
         raise calls.make_no_sizes_error(self.endpoints)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
@@ -128,7 +128,7 @@ class StandardClient:
         timeout_ms: int,
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
-        """Parks one pull per queue until the first response: the standard protocol has no pull of many queues."""
+        """Parks one pull per queue until the first response: the standard protocol has no pull for several."""
         parked = list(offsets.items())[:WAITING_QUEUES_MAX]
         cancellations = [Cancellation() for _ in parked]
         pulls = [
@@ -208,14 +208,14 @@ class StandardClient:
 
     @property
     def lost_connections(self) -> None:
-        """Not known: gRPC connects again by itself, and the server may be a proxy before the broker."""
+        """Not known: gRPC reconnects by itself, and the server may be a proxy in front of the broker."""
         return None
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Does nothing."""
+        """Does nothing: over gRPC, a client that pulls is a member like others."""
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Sets the offsets with one call per queue. Other calls get the previous ones at the same time."""
+        """Sets the offsets with one call per queue, while other calls get the previous ones."""
         try:
             return self._update_offsets(group, offsets)
         except GroupNotFound:
@@ -238,7 +238,7 @@ class StandardClient:
             response()
         try:
             return {queue: offset for queue, offset in previous().items() if offset is not None}
-        except RmqpullError:  # the offsets are set all the same
+        except RmqpullError:  # the new offsets are set, and the previous ones only serve a warning
             return {}
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:

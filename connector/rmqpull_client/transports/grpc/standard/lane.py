@@ -65,7 +65,7 @@ def make_pull_request(
 
 
 def parse_pull_response(endpoints: str, parts: Sequence[rpc.PullMessageResponse]) -> PullOutcome:
-    """Returns the response to a pull. Raises RequestRefused, also TopicNotFound and QueueNotFound."""
+    """Returns the response to a pull. Raises RequestRefused, such as TopicNotFound or QueueNotFound."""
     status = next((part.status for part in parts if part.WhichOneof("content") == "status"), v2.Status())
     if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
         refuse_status(endpoints, PULL, status)
@@ -119,7 +119,7 @@ class QueueLane:
         return system.queue_offset < self._until_offset and (not tags or system.tag in tags)
 
     def _advance(self, response: PullOutcome, losses: list[Loss]) -> None:
-        """Moves to the offset of the next pull, and adds what this one shows to be lost."""
+        """Moves to the offset of the next pull, and adds the losses that this one reveals."""
         if response.next_offset is None:
             raise BrokerUnavailable(
                 f"The response to a pull from queue {self._queue} at offset {self._offset} ended early."
@@ -133,7 +133,7 @@ class QueueLane:
             self._offset = losses[-1].until_offset
 
     def _find_loss(self, response: PullOutcome, next_offset: int) -> Loss:
-        """Returns what an incomplete pull shows to be lost. If it makes no progress, the rest of the range is lost."""
+        """Returns the loss that an incomplete pull reveals: the rest of the range if the pull makes no progress."""
         text = (
             f"Messages of queue {self._queue} in [{self._offset}, {self._until_offset}) are lost: a pull at "
             f"{self._offset} returned {len(response.messages)} messages, the next offset {next_offset} and the status "
@@ -144,7 +144,7 @@ class QueueLane:
         return Loss(self._queue, self._offset + found, resumed, text)
 
     def _is_complete(self, response: PullOutcome, next_offset: int) -> bool:
-        """Whether the pull met all messages before the next offset. All of them existed when the range was planned."""
+        """Whether the pull examined all messages before the next offset. All existed when the range was planned."""
         offsets = [message.system_properties.queue_offset for message in response.messages]
         if self._filter.keeps_everything:
             return bool(offsets) and offsets == list(range(self._offset, next_offset))

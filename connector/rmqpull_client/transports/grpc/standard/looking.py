@@ -1,4 +1,4 @@
-"""Looks at single messages of many queues, to notice when a queue has other messages than before."""
+"""Looks at single messages of many queues, to detect that a queue's history was rewritten."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_FLIGHT_MAX = 50
 def look_at(
     channel: BrokerChannel, group: str, offsets: Mapping[MessageQueue, int], byte_max: int
 ) -> dict[MessageQueue, Witness | None]:
-    """See :meth:`rmqpull_client.transports.port.BrokerClient.look_at`. Each queue is a call."""
+    """See :meth:`rmqpull_client.transports.port.BrokerClient.look_at`. Each queue takes one call."""
     found: dict[MessageQueue, Witness | None] = {}
     left, limit = iter(offsets.items()), LookLimit(byte_max, IN_FLIGHT_MAX)
     while asked := dict(islice(left, limit.count_next())):
@@ -57,7 +57,7 @@ def _take_in(
     found: dict[MessageQueue, Witness | None],
     messages: dict[MessageQueue, v2.Message],
 ) -> None:
-    """Keeps the message of a response, or that there is none. Raises RequestRefused."""
+    """Records the message of a response, or that the queue has none at the offset. Raises RequestRefused."""
     response = parse_pull_response(endpoints, parts)
     if response.next_offset is None:
         return  # it ended early

@@ -12,7 +12,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.remoting import properties as names
 
 _OWN_AMONG_USERS = names.OWN - {names.SHARDING_KEY}
-"""Own properties of RocketMQ that come among the user's (rules 5.11, 5.12.1). The message group has a column."""
+"""RocketMQ's own properties that arrive among the user's (rules 5.11, 5.12.1). The message group has a column."""
 
 
 def make_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
@@ -43,12 +43,12 @@ def _read_keys(message: v2.Message) -> list[str] | None:
 
 
 def _read_properties(message: v2.Message) -> list[tuple[str, str]]:
-    # The message group, too, comes among the user's properties (rules 6.2).
+    # The message group, too, arrives among the user's properties (rules 6.2).
     return [(name, value) for name, value in message.user_properties.items() if name not in names.OWN]
 
 
 def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:
-    """Returns the system properties that the protocol has. Other reserved ones do not travel (rules 5.12.1)."""
+    """Returns the system properties that the protocol has. It does not carry other reserved ones (rules 5.12.1)."""
     system = message.system_properties
     own = {name: value for name, value in message.user_properties.items() if name in _OWN_AMONG_USERS}
     if system.HasField("trace_context"):
