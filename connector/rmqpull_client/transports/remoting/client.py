@@ -50,11 +50,11 @@ class RemotingClient:
         return self._channel.endpoints
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """Asks for the routes of all topics, and then for two offsets of each queue, all at the same time."""
+        """Queries the routes of all topics, and then the min and the max offset of each queue, all at the same time."""
         return self._bounds.query(topics)
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Raises OptionError: the remoting protocol does not tell sizes."""
+        """Raises OptionError: the remoting protocol does not report message sizes."""
         raise OptionError(
             f"The cluster at {self.endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
             "maxBytesPerPartition require: the remoting protocol has no such request. Limit the number of messages "
@@ -69,7 +69,7 @@ class RemotingClient:
         return self._channel.listings.list_topics()
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
-        """Lets the broker compile the expression, and pulls one message."""
+        """Has the broker compile the expression, and pulls one message."""
         check_filter(self._channel, group, queue, offset, message_filter)
 
     def wait_for_messages(
@@ -102,7 +102,7 @@ class RemotingClient:
 
     @property
     def lost_connections(self) -> int:
-        """Counts what the process has lost."""
+        """Counts the connections that the process has lost."""
         return LOST.count
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
@@ -110,7 +110,7 @@ class RemotingClient:
         self._groups.refuse_members(group, queues)
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Sets the offsets with one request per queue, after it has asked for the previous ones."""
+        """Reads the previous offsets, and then sets the new ones with one request per queue."""
         return self._groups.set_offsets(group, offsets)
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:

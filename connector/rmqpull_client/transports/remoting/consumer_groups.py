@@ -1,7 +1,7 @@
-"""The consumer offsets of a group whose members this client is not.
+"""The consumer offsets of a group to which this client does not belong.
 
-The client sends no heartbeat, as members of a group share its queues. So it asks whether there are members: their
-offsets must not be overwritten.
+The client sends no heartbeats, because a member would get a share of the group's queues. So it first asks whether the
+group has members: it must not overwrite their offsets.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.json_dialect import read_json
 
 MEMBERS_EVERY_S = 60.0
-"""How often it is asked whether a group whose offsets are set has members."""
+"""How often brokers are asked whether a group has members, while its offsets are being set."""
 _FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _SET_OR_NO_GROUP = (ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
 _SENT_BACK_OR_NOT = _LISTED_OR_NONE = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
 _NO_OFFSET_MAX = 1 << 60
-"""A position in the commit log that no message has."""
+"""A log position beyond every message."""
 _logger = logging.getLogger(__name__)
 
 
@@ -50,7 +50,7 @@ class ConsumerGroups:
         """Returns the group's consumer offset of each queue, or None.
 
         A 4.x broker responds with 0 for a queue without one while its first message is in memory (rules 3.5.2). That
-        cannot be told from an offset 0, except in an empty queue.
+        cannot be distinguished from a stored offset 0, except in an empty queue.
         """
         requests = [
             (
@@ -100,8 +100,8 @@ class ConsumerGroups:
     ) -> dict[MessageQueue, int]:
         """Sets offsets, and returns those of brokers that do not have the group.
 
-        When a broker sets the first offsets of a group on a topic at the same time, it loses some (rules 6.1). So one
-        goes first.
+        A broker that sets a group's first offsets on a topic concurrently loses some of them (rules 6.1). So one is set
+        first.
         """
         first = {
             (group, queue.topic, queue.broker_name): (queue, offset)
@@ -158,10 +158,11 @@ class ConsumerGroups:
         self._checked_s[group] = now_s
 
     def _show(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Lets brokers create the group's retry topic, by whose route `mqadmin consumerProgress` finds the group.
+        """Makes brokers create the group's retry topic: `mqadmin consumerProgress` finds the group by its route.
 
-        A member's heartbeat does so too. This client sends back a message that does not exist. The broker creates the
-        topic before it looks for the message (rules 6.1). If a broker refuses, only that command lacks the group.
+        A member's heartbeat would do so. This client sends back a message that does not exist instead: the broker
+        creates the topic before it looks for the message (rules 6.1). If a broker refuses, only that command misses the
+        group.
         """
         hidden = [queue for queue in queues if (group, queue.broker_name) not in self._shown]
         if not hidden:

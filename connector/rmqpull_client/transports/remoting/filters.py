@@ -34,10 +34,10 @@ def check_filter(
 ) -> None:
     """Raises OptionError if the broker does not evaluate a filter.
 
-    A broker answers a pull with malformed SQL, or with an unknown type, as if there were no filter (rules 6.1). So it
-    must compile the expression first. A proxy confirms each expression and compiles none, and some compatible servers
-    lack the request: then the client reads the expression itself. Only a pull shows that a broker refuses some TAG
-    expressions.
+    A broker ignores the filter of a pull if its SQL is malformed or its type is unknown (rules 6.1). So the client has
+    the broker compile the expression first. A proxy confirms every expression without compiling it, and some compatible
+    servers lack the request: then the client parses the expression itself. A pull follows, because only a pull shows
+    that a broker refuses some TAG expressions.
     """
     target = Target.of(queue, may_use_slave=True)
     try:
@@ -63,7 +63,7 @@ def _let_compile(channel: RemotingChannel, target: Target, check: RemotingComman
 def _parse(expression: str) -> None:
     """Raises FilterRefused where RocketMQ's parser refuses an expression, and above the parser's limits.
 
-    A thousand parentheses overflow the stack of a broker, to which the expression is malformed then (rules 3.12.2).
+    A thousand parentheses overflow a broker's stack, and it then calls the expression malformed (rules 3.12.2).
     """
     depths = accumulate((sign == "(") - (sign == ")") for sign in expression)
     try:

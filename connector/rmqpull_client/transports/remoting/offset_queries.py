@@ -61,9 +61,9 @@ class BoundsQuery:
         }
 
     def _refuse_without_light_queues(self, queues: Sequence[MessageQueue]) -> None:
-        """Raises OptionError if a broker keeps no light message queues: it would tell that each of them is empty.
+        """Raises OptionError if a broker keeps no light message queues: it would report each of them as empty.
 
-        A broker is asked once. One that does not let everybody ask, or a proxy, may keep them.
+        A broker is asked once. A proxy, or a broker that refuses the question, counts as keeping them.
         """
         by_broker = {queue.broker_name: queue for queue in queues if queue.broker_name not in self._with_light_queues}
         requests = [
@@ -108,7 +108,7 @@ def find_offsets_at(
 ) -> dict[MessageQueue, int]:
     """Returns the offset of each queue's first message stored at or after a time, or its max offset.
 
-    ``group`` looks at messages of brokers before 5.0, where it needs the right to pull them.
+    On brokers before 5.0, messages are pulled as ``group``, which needs the right to do so.
     """
     requests = [
         (

@@ -1,4 +1,4 @@
-"""Signatures of commands, as brokers with access control ask for them (rules 4.11)."""
+"""Signatures of commands, which brokers with access control require (rules 4.11)."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def compute_signature(
 
 
 def _order_in_java(name: str) -> bytes:
-    """Java compares texts by their units of UTF-16, Python by their characters."""
+    """Returns a sort key: Java compares texts by UTF-16 units, Python by characters."""
     return name.encode("utf-16-be", errors="surrogatepass")

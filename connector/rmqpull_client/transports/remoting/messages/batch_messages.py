@@ -34,7 +34,7 @@ def encode_batch(bodies: pa.Array, property_texts: pa.Array) -> EncodedMessages:
     """Encodes one message per row, of its body and the text of its properties (``encode_property_texts``).
 
     A null body is an empty one. Raises WireError for properties of more than 32,767 bytes: a broker would store them,
-    but could not read them, nor what it stores after them.
+    but could then read neither them nor anything stored after them.
     """
     body_bytes = count_bytes(bodies)
     property_bytes = count_bytes(property_texts)

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from rmqpull_client.transports.remoting.messages.record_numbers import Bytes, Ints, Mask
 
 POOL = pa.system_memory_pool()
-"""The default pool of pyarrow gives pages back after each batch, which costs more than the decoding."""
+"""The default pool of pyarrow returns pages to the system after each batch, which costs more than the decoding."""
 DATA_BYTES_MAX = (1 << 31) - 1
 _HEX = np.frombuffer(bytes(range(256)).hex().upper().encode(), np.uint16)
 _INLINE_BYTES = 12
-"""A view of so few bytes holds them itself."""
+"""A view of up to this many bytes stores them inline."""
 
 
 def gather(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
@@ -29,7 +29,7 @@ def gather(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
         return _cast_views(data, starts, lengths)
     if not (starts[1:] >= ends[:-1]).all():
         return pa.array([data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)], pa.binary())
-    # Every other value of this array is a range; the values between them are what is between the ranges.
+    # Values with even indexes are the ranges, and those with odd indexes the gaps between them.
     edges = np.empty(2 * count + 1, np.int32)
     edges[0:-1:2] = starts
     edges[1::2] = ends
@@ -47,7 +47,7 @@ def _cast_views(data: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
 
 
 def _can_cast_views() -> bool:
-    """Tells whether this version of pyarrow makes views from buffers and casts them. 18 does not."""
+    """Whether this version of pyarrow can make views from buffers and cast them. 18 cannot."""
     try:
         data = np.zeros(16, np.uint8)
         return bool(_cast_views(data, np.zeros(1, np.int64), np.full(1, 16))[0].as_py() == data.tobytes())
@@ -61,12 +61,12 @@ def as_text(values: pa.Array) -> pa.Array:
 
 
 def get_offsets(values: pa.Array) -> npt.NDArray[np.int32]:
-    """Returns where each value of a binary or string array, which is no slice, begins in its bytes; and the end."""
+    """Returns where each value of an unsliced binary or string array begins in its bytes, and the end of the last."""
     return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1)
 
 
 def get_bytes(values: pa.Array) -> Bytes:
-    """Returns the bytes of a binary or string array that is no slice."""
+    """Returns the bytes of an unsliced binary or string array."""
     content = values.buffers()[2]
     size = int(get_offsets(values)[-1])
     return np.frombuffer(content, np.uint8, size) if size else np.zeros(0, np.uint8)

@@ -16,7 +16,7 @@ from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.frames import WireError
 
 INNER = layout.NEED_UNWRAP | layout.INNER_BATCH
-"""Both flags together: this record is to be unwrapped."""
+"""A record with both flags must be unwrapped."""
 UNPACKED_BYTES_MAX = 64 << 20
 """The largest inner batch after decompression; a broker's limit for a message is 4 MiB by default."""
 

@@ -1,7 +1,7 @@
 """The offsets of stored messages in light message queues (LMQ), thousands at a time (rules 3.18).
 
-A broker keeps a message once, in the queue of the topic that it was sent to, and that queue's offset is in the record.
-Where the message is in light message queues, two of its properties tell: their names, and its offset in each.
+A broker stores a message once, and its record has its offset in the queue of the topic that it was sent to. Two
+properties of the message list the light message queues that it is also in, and its offset in each of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def set_light_offsets(table: RecordTable, queues: Sequence[str | None]) -> Recor
     """Returns the table with the offsets that messages have in the light message queues that they were pulled from.
 
     ``queues`` has the name of one for each located body, or None for a body from another queue, whose offsets stay. A
-    record that does not tell its offset counts as damaged: it and those after it in its body are left out.
+    record without such an offset counts as damaged: it and those after it in its body are left out.
     """
     if all(queue is None for queue in queues):
         return table
@@ -37,7 +37,7 @@ def set_light_offsets(table: RecordTable, queues: Sequence[str | None]) -> Recor
     if len(rows):
         offsets[rows] = _read_offsets(table.select(rows), queues)
     untold = np.flatnonzero(offsets == _NOT_TOLD)
-    # What a damaged record names is not its offset in the light message queue.
+    # The queue offset in a damaged record is not its offset in the light message queue.
     damaged = {
         each.body_index: each._replace(queue_offset=None) if is_light[each.body_index] else each
         for each in table.damaged
@@ -53,7 +53,7 @@ def set_light_offsets(table: RecordTable, queues: Sequence[str | None]) -> Recor
 
 
 def _read_offsets(table: RecordTable, queues: Sequence[str | None]) -> Ints:
-    """Returns the offset of each message in the queue of its body, or -1 where it tells none."""
+    """Returns the offset of each message in the queue of its body, or -1 if its properties have none."""
     properties = PropertyTable(table.data, table.property_starts, table.property_ends)
     names_of = _split(properties.make_texts(names.INNER_MULTI_DISPATCH))
     offsets_of = _split(properties.make_texts(names.INNER_MULTI_QUEUE_OFFSET))
@@ -70,7 +70,7 @@ def _read_offsets(table: RecordTable, queues: Sequence[str | None]) -> Ints:
     texts = offsets_of.flatten()
     is_told = pc.and_(pc.equal(names_of.flatten(), wanted), pc.match_substring_regex(texts, _OFFSET))
     told = np.flatnonzero(pc.fill_null(is_told, False).to_numpy(zero_copy_only=False))
-    # Of a queue that is named twice, the first offset counts, as for Java's clients.
+    # If a queue is named twice, its first offset counts, as in Java's clients.
     told = told[np.unique(rows[told], return_index=True)[1]]
     found[rows[told]] = texts.take(pa.array(told)).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return found

@@ -1,7 +1,7 @@
 """The properties of many messages, split into Arrow columns (rules 4.8).
 
-Most messages of a queue have the same properties in the same order. Then each property is a column of places in the
-text, and its name is compared, not looked up. Other messages are split entry by entry.
+Most messages of a queue have the same properties in the same order. Then each property is a column of positions in the
+text, and its name is compared instead of looked up. Other messages are split entry by entry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SYSTEM = names.OWN - WITH_COLUMN
 
 
 class Entries(NamedTuple):
-    """Names and values of properties as ranges of the text; ``rows`` says of which message. None: one of each."""
+    """Properties as ranges of the text. ``rows`` has the message of each; None: every message has the same number."""
 
     name_starts: Ints
     name_ends: Ints
@@ -82,8 +82,8 @@ class PropertyTable:
 class _Alike:
     """Messages that have the same properties in the same order: arrays with a row per message.
 
-    Of a name that is there twice, the last one counts. Brokers write the properties of a batch behind those of each of
-    its messages, so messages from batches have two identifiers.
+    If a name occurs twice, the last one counts. Brokers append the properties of a batch to those of each of its
+    messages, so messages from batches have two ids.
     """
 
     def __init__(self, property_names: Sequence[str], starts: Ints, name_ends: Ints, value_ends: Ints) -> None:
@@ -155,13 +155,13 @@ _NO_CODES = np.zeros(0, np.int32)
 
 @cache
 def _list_names(some: frozenset[str]) -> pa.Array:
-    # Not made when the module is imported: for its first array of Python's values, Arrow imports pandas, which takes
-    # longer than all else at the start of a query.
+    # Not made when the module is imported: for its first array of Python values, Arrow imports pandas, which takes
+    # longer than anything else at the start of a query.
     return pa.array(sorted(some), pa.string())
 
 
 def _end_all_values(texts: pa.Array) -> tuple[Bytes, Ints]:
-    """Adds the end of the last value of a message, which may be missing. Returns all texts and where each ends."""
+    """Adds the terminator of each message's last value where it is missing. Returns all texts and where each ends."""
     text, ends = get_bytes(texts), get_offsets(texts)[1:].astype(np.int64)
     starts = get_offsets(texts)[:-1]
     if not len(text):
@@ -190,7 +190,7 @@ def _split(text: Bytes, row_ends: Ints) -> _Alike | _Mixed:
 
 
 def _find_entries(text: Bytes) -> tuple[Ints, Ints, Ints]:
-    """Returns where names start, names end and values end. Drops what has no name, no value or no byte 1."""
+    """Returns where names start, names end and values end. Drops entries without a name, a value or byte 1."""
     marks = np.flatnonzero(text <= max(_NAME_END, _VALUE_END))
     kinds = text[marks]
     if not len(marks) % 2 and (kinds.view("<u2") == _BOTH_ENDS).all():
@@ -208,7 +208,7 @@ def _find_entries(text: Bytes) -> tuple[Ints, Ints, Ints]:
 
 
 def _start_behind(value_ends: Ints) -> Ints:
-    """Returns where the entries start that end there."""
+    """Returns the starts of the entries that have these ends."""
     starts = np.zeros(len(value_ends), np.int64)
     starts[1:] = value_ends[:-1] + 1
     return starts
@@ -227,7 +227,7 @@ def _read_same_names(text: Bytes, starts: Ints, name_ends: Ints, value_ends: Int
 
 
 def _are_same(text: Bytes, starts: Ints, length: int) -> bool:
-    """Tells whether the same ``length`` bytes are at all these places. Compares words, which may overlap."""
+    """Whether the same ``length`` bytes are at all these positions. Compares words, which may overlap."""
     width = max(size for size in (1, 2, 4, 8) if size <= length)
     for at in {*range(0, length - width + 1, width), length - width}:
         words = read_fixed(text, starts + at, width).view(f"u{width}")
@@ -237,11 +237,11 @@ def _are_same(text: Bytes, starts: Ints, length: int) -> bool:
 
 
 def _find_last_of_equal(rows: Ints, codes: npt.NDArray[np.int32], code_count: int) -> npt.NDArray[np.intp] | None:
-    """Returns the entries without those that the same message has again further behind; None: all of them."""
+    """Returns the last entry of each name in each message. None: no message repeats a name."""
     if not len(rows):
         return None
     if code_count <= _BITS:
-        # Powers of two add up to what they are together as bits only if each is there once.
+        # The sum of powers of two equals their bitwise OR only if each occurs once.
         bits = np.int64(1) << codes.astype(np.int64)
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         if bool((np.add.reduceat(bits, firsts) == np.bitwise_or.reduceat(bits, firsts)).all()):
@@ -253,7 +253,7 @@ def _find_last_of_equal(rows: Ints, codes: npt.NDArray[np.int32], code_count: in
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Replaces malformed bytes; like Java, a surrogate in three bytes by one character."""
+    """Replaces malformed bytes as Java does: a surrogate in three bytes becomes one character."""
     assert isinstance(error, UnicodeDecodeError)
     seen = error.object[error.start : error.start + 3]
     is_surrogate = len(seen) == 3 and seen[0] == 0xED and seen[1] & 0xE0 == 0xA0 and seen[2] & 0xC0 == 0x80
@@ -264,7 +264,7 @@ codecs.register_error("rmqpull-java", _replace_as_java)
 
 
 def _repair_utf8(values: pa.Array) -> pa.Array:
-    """Returns texts whose malformed bytes are replaced by U+FFFD, as Java's decoder does. Nearly always the same."""
+    """Returns the texts with U+FFFD for malformed bytes, like Java's decoder. Nearly always there are none."""
     try:
         values.cast(pa.string(), memory_pool=POOL)
     except pa.ArrowInvalid:

@@ -19,7 +19,7 @@ from rmqpull_client.transports.remoting.messages.byte_ranges import (
 from rmqpull_proto.remoting import properties as names
 
 WAIT_FOR_STORE: Mapping[str, str] = {names.WAIT_STORE_MSG_OK: "true"}
-"""What Apache's producers add to each message."""
+"""The property that Apache's producers add to each message."""
 _NUMBER_BYTES = 6
 
 
@@ -37,7 +37,7 @@ def make_unique_keys(process: bytes, first_number: int, row_count: int) -> pa.Ar
 
 
 def encode_property_texts(rows: pa.RecordBatch, more: Mapping[str, str | pa.Array] = WAIT_FOR_STORE) -> pa.Array:
-    """Returns all properties of each row as one text, which is an empty one if it has none.
+    """Returns all properties of each row as one text, which is empty for a row without any.
 
     Reads the columns ``properties``, ``systemProperties``, ``tags``, ``keys``, ``msgId``, ``messageGroup`` and
     ``deliveryTimestamp`` as far as ``rows`` has them. ``more`` adds properties of RocketMQ: the same text for all rows,
@@ -69,7 +69,7 @@ def _list_own_texts(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _encode_own(name: str, texts: pa.Array) -> pa.Array:
-    """Returns a property of each row with its two ends; null without a value."""
+    """Returns a property of each row: name and value, each with its terminator; null without a value."""
     if texts.null_count < len(texts) and pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
         # In pyarrow 18, ``if_else`` reads a slice of texts wrongly.
         texts = pc.replace_with_mask(texts, pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type))
@@ -83,7 +83,7 @@ def _encode_maps(rows: pa.RecordBatch) -> Iterator[pa.Array]:
 
 
 def _encode_map(maps: pa.MapArray) -> pa.Array:
-    """Returns the entries of each map, one after the other. Entries lie side by side, so they are not joined again."""
+    """Returns the entries of each map as one text. Entries are adjacent in memory, so only offsets are computed."""
     count = len(maps)
     valid_rows = None
     if maps.null_count:
@@ -96,7 +96,7 @@ def _encode_map(maps: pa.MapArray) -> pa.Array:
     entries = pc.binary_join_element_wise(keys, names.NAME_END, values, names.VALUE_END, "", null_handling="emit_null")
     is_entry = pc.and_(pc.greater(pc.binary_length(keys), 0), pc.greater(pc.binary_length(values), 0))
     if pc.all(is_entry, skip_nulls=False).as_py() is not True:
-        # What has no value is left out: then its text is empty.
+        # An entry without a name or a value becomes an empty text.
         entries = pc.fill_null(pc.if_else(is_entry, entries, ""), "")
     ends = get_offsets(entries)[bounds - first] if len(entries) else np.zeros(len(bounds), np.int32)
     content = pa.py_buffer(get_bytes(entries)) if len(entries) else pa.py_buffer(b"")

@@ -68,7 +68,7 @@ class _Decoder:
         return make_numbers(pa.int64(), self._table.queue_offsets)
 
     def make_msg_ids(self) -> pa.Array:
-        """Returns the producer's ids, or, where a message has none, those that the broker gives."""
+        """Returns the producer's ids, or the broker's ids of messages that have none."""
         found = self._properties.make_texts(names.UNIQ_KEY)
         if not found.null_count:
             return found
@@ -95,7 +95,7 @@ class _Decoder:
         return self._properties.make_texts(names.TAGS)
 
     def make_keys(self) -> pa.Array:
-        """Returns the keys of each message, which one property has, separated by blanks; null for no key."""
+        """Returns the keys of each message, which one property holds, separated by blanks; null without keys."""
         texts = self._properties.make_texts(names.KEYS)
         if texts.null_count == len(texts):
             return pa.nulls(len(texts), wire.KEYS)
@@ -136,7 +136,7 @@ class _Decoder:
         return _convert_ms(read_numbers(self._table.data, self._table.positions + at, ">i8"))
 
     def make_born_hosts(self) -> pa.Array:
-        """Returns the address and port that Java's clients show. What a proxy's client has named is a property."""
+        """Returns the address and port that Java's clients show. The host that a proxy's client names is a property."""
         return self._make_hosts(layout.BORN_HOST_AT, layout.BORN_HOST_IPV6)
 
     def make_store_hosts(self) -> pa.Array:
@@ -173,7 +173,7 @@ class _Decoder:
         if asked.null_count == derived.null_count == len(asked):
             return pa.nulls(len(asked), wire.TIMESTAMP)
         texts = pc.coalesce(asked, derived)
-        # Until Arrow 21 at least, if_else with a null returns other texts for a slice.
+        # Up to Arrow 21 at least, if_else with a null returns wrong texts for a slice.
         is_other = pc.invert(pc.match_substring_regex(texts, _NUMBER))
         numbers = pc.replace_with_mask(texts, is_other, pa.scalar(None, pa.string()))
         milliseconds = pc.cast(pc.utf8_ltrim(numbers, "+"), pa.int64())
@@ -217,7 +217,7 @@ def as_values(texts: pa.Array, offsets: npt.NDArray[np.int32]) -> pa.Array:
 
 
 def _make_lists(counts: npt.NDArray[Any], values: pa.Array) -> pa.Array:
-    """Returns lists of so many values each; null instead of an empty one."""
+    """Returns lists with these numbers of values; null instead of an empty list."""
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     is_valid: Mask = counts > 0

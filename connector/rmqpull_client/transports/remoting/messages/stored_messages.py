@@ -21,7 +21,7 @@ from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.frames import WireError
 
 _FEW_BODIES = 48
-"""So few bodies are walked one by one: a step in lockstep costs as much as this many single ones."""
+"""Up to this many bodies are walked one by one: a step in lockstep costs as much as this many single ones."""
 _SIZE = struct.Struct(">I")
 
 
@@ -32,7 +32,7 @@ class DamagedRecord(NamedTuple):
     position: int
     """Where it begins in the data that was given."""
     queue_offset: int | None
-    """What it names as its queue offset, if it has got so far."""
+    """The queue offset in the record, if reading got that far."""
     reason: str
 
 
@@ -41,13 +41,13 @@ class RecordTable:
     """Stored messages in a buffer, in order of their bodies. Each array has one number per record."""
 
     data: Bytes
-    """What was given, or, if it had inner batches, a copy in which they are unwrapped."""
+    """The given data, or a copy with inner batches unwrapped if it had any."""
     positions: Ints
     """Where the record begins in ``data``."""
     sizes: Ints
     """The bytes of the record."""
     body_indexes: Ints
-    """Which of the located bodies has the record."""
+    """The index of the body that holds the record."""
     queue_offsets: Ints
     sys_flags: npt.NDArray[np.int32]
     body_starts: Ints
@@ -101,7 +101,7 @@ def _locate(data: Bytes, starts: Ints, ends: Ints) -> RecordTable:
 
 
 def _unwrap(table: RecordTable, starts: Ints, ends: Ints, first_offsets: Ints) -> RecordTable:
-    """Writes all bodies anew, with the messages of inner batches as records of their own, and finds those."""
+    """Rewrites all bodies with the messages of inner batches as records of their own, and locates these."""
     problems = {each.body_index: each for each in table.damaged}
     bodies = [table.data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
     for body in np.unique(table.body_indexes[(table.sys_flags & INNER) == INNER]).tolist():
@@ -187,8 +187,8 @@ def _check(data: Bytes, positions: Ints, bodies: Ints) -> tuple[RecordTable, dic
     flags = read_numbers(data, positions + layout.SYS_FLAG_AT, ">i4")
     ends = positions + sizes
     heads = count_head_bytes(flags)
-    # A read behind a damaged length stays in the record, whose size is known to be right: what it reads is wrong then,
-    # and so is the sum at the end.
+    # After a damaged length, reads stay within the record, whose size is known to be right. They return wrong numbers,
+    # and the sum at the end does not match.
     body_starts = positions + heads
     body_lengths = read_numbers(data, np.minimum(body_starts, ends) - 4, ">i4").astype(np.int64)
     body_ends = body_starts + body_lengths

@@ -26,8 +26,8 @@ _FATAL = frozenset((Cause.HANDSHAKE, Cause.OTHER_PROTOCOL))
 class Attempts:
     """The attempts of one request, with what was seen at each server, over all retries.
 
-    ``is_out_of_tries`` tells that not time but the permitted number of tries has run out. ``answered`` has the
-    servers that have answered in this process, by ``make_key``.
+    ``is_out_of_tries`` says that the permitted tries ran out, and not the time. ``answered`` has the servers that have
+    answered in this process, by ``make_key``.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Attempts:
         self._tries = 0
 
     def add_lost(self, place: Place, lost: ConnectionLost) -> None:
-        """Records a lost connection. That time has run out does not replace a more telling text."""
+        """Records a lost connection. A timeout does not replace a more informative text."""
         self._busy = self._not_located = None
         if lost.cause is not Cause.TIMED_OUT or place not in self._seen:
             self._seen[place] = lost
@@ -60,7 +60,7 @@ class Attempts:
             del self._closings[place]
 
     def add_busy(self, place: Place, response: RemotingCommand) -> None:
-        """Records a response that asks to come back later."""
+        """Records a response that asks for a later retry."""
         self._busy, self._not_located = (place, response), None
 
     def add_not_located(self, error: RmqpullError, is_planned: bool = False) -> None:
@@ -70,7 +70,7 @@ class Attempts:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no server speaks the protocol, or TLS, as it should. Another try would meet the same."""
+        """Whether every server seen fails at the protocol or at TLS, so that another try would end the same way."""
         return bool(self._seen) and all(
             lost.cause in _FATAL or self._closes_always(place) for place, lost in self._seen.items()
         )
@@ -96,7 +96,7 @@ class Attempts:
 
     @property
     def servers(self) -> str:
-        """Who was asked."""
+        """The servers that were asked, for texts."""
         return join_names([str(place) for place in self._seen]) or f"broker {self._target.broker_name}"
 
     def count_try(self) -> None:

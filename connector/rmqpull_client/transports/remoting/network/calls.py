@@ -1,4 +1,4 @@
-"""Requests on their way, and the connections that they are on."""
+"""Requests in flight, and the connections that carry them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Call:
     may_repeat: bool
     limit: TimeLimit
     is_fixed: bool
-    """Whether its time does not begin only when somebody waits for it."""
+    """Whether its deadline is fixed. Otherwise its time begins when somebody waits for it."""
     attempts: Attempts
     pauses_s: Iterator[float | None]
     silence_s: float = math.inf
     """How long a proxy may take for one attempt."""
     response_bytes: int = 0
-    """About how many bytes the response has at most."""
+    """An estimate of the largest response, in bytes."""
     response: RemotingCommand | None = None
     place: Place | None = None
     """Who responded."""
@@ -55,17 +55,17 @@ class Call:
         return self.limit.deadline_s
 
     def renew(self, now_s: float) -> None:
-        """Lets the time of a call begin now, unless its deadline is fixed."""
+        """Starts the time of a call now, unless its deadline is fixed."""
         if not self.is_fixed:
             self.delay(now_s - self.limit.since_s)
 
     def delay(self, seconds: float) -> None:
-        """Does not count this time."""
+        """Moves its deadlines by time that does not count."""
         self.limit.shift(seconds)
         self.until_s += seconds
 
     def may_wait(self, now_s: float) -> bool:
-        """Whether its servers are away and may come back. Then its deadline is later."""
+        """Extends the deadline if its servers are away and may come back. Returns whether it did."""
         return self.attempts.is_away and self.limit.extend(now_s)
 
     def get_response(self) -> RemotingCommand:
@@ -84,7 +84,7 @@ class Link:
     connection: BrokerConnection
     connect_until_s: float
     calls: dict[int, Call] = field(default_factory=dict)
-    is_leaving: bool = False  # it takes no more requests: the server stops, or a response is overdue
+    is_leaving: bool = False  # it takes no more requests: the server is shutting down, or a response is overdue
     expected_bytes: int = 0
 
     @property
@@ -92,7 +92,7 @@ class Link:
         return not (self.is_leaving or self.connection.is_closed)
 
     def has_room(self, call: Call) -> bool:
-        """Whether the server can respond to another call: a proxy to a few, all others to any number."""
+        """Whether the server can take another call: a proxy takes a few, any other server any number."""
         return not self.place.is_proxy or self.expected_bytes + call.response_bytes <= proxies.ROOM_BYTES
 
     def add(self, call: Call) -> None:
@@ -102,7 +102,7 @@ class Link:
         call.link = self
 
     def remove(self, opaque: int) -> Call | None:
-        """Returns the call in flight with this number, which is so no longer."""
+        """Removes the call in flight with this number, and returns it."""
         call = self.calls.pop(opaque, None)
         if call is not None:
             self.expected_bytes -= call.response_bytes

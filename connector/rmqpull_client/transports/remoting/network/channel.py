@@ -91,8 +91,8 @@ class RemotingChannel:
     def encode(self, command: RemotingCommand, opaque: int, broker_name: str = "") -> bytes:
         """Returns the frame of a request, with its names in the namespace, and signed if there are credentials.
 
-        ``broker_name`` is the broker that it is for, as Java's clients tell it: Apache's proxy passes a request on to
-        that broker. Brokers do not need it.
+        ``broker_name`` names the broker that the request is for, as Java's clients do: Apache's proxy forwards the
+        request to it. Brokers do not need it.
         """
         fields = self._wrap_fields(command)
         if broker_name:
@@ -134,11 +134,11 @@ class RemotingChannel:
         return self._pool.borrow(place.address, attempt)
 
     def give_back(self, connection: BrokerConnection) -> None:
-        """Takes a connection back whose requests have all been responded to."""
+        """Takes back a connection that has no request in flight."""
         self._pool.give_back(connection)
 
     def note_lost(self, target: Target, place: Place, lost: ConnectionLost) -> None:
-        """Learns that a server did not respond: another name server is asked next, or the route again."""
+        """Records that a server did not respond: the next attempt asks another name server, or gets the route again."""
         if place.is_name_server:
             self.cluster.leave_name_server(place.address)
         else:
@@ -150,7 +150,7 @@ class RemotingChannel:
         return wrap_name(self.connection.namespace, name)
 
 
-# By process id too: Spark forks its Python workers and reuses them, and processes must not share a connection.
+# The key has the process id: Spark forks its Python workers and reuses them, and processes must not share connections.
 _channels: dict[tuple[int, Connection], RemotingChannel] = {}
 
 

@@ -15,7 +15,7 @@ from rmqpull_proto.remoting.routes import BrokerData, QueueData, TopicRoute
 READ, WRITE = 4, 2
 """Bits of a permission (rules 3.9.1)."""
 SUSPECT_AGAIN_S = 0.2
-"""How long a route is used after it was asked for, also when its broker cannot be reached."""
+"""How long a route is used after it was requested, even if its broker cannot be reached."""
 _SYSTEM_TOPICS = frozenset(
     (
         "SELF_TEST_TOPIC",
@@ -37,7 +37,7 @@ _REPLY_SUFFIX = "_REPLY_TOPIC"
 
 
 class Target(NamedTuple):
-    """Whom a request is for: a broker that has a topic, by the names in the connection's namespace.
+    """The recipient of a request: a broker that has a topic, by the names in the connection's namespace.
 
     ``broker_id`` is 0 for the master. With ``may_use_slave`` the request goes to another broker of the same name when
     that one is away.
@@ -61,8 +61,8 @@ NAME_SERVER = Target("", "", may_use_slave=True)
 class Place(NamedTuple):
     """A server: its address, and for a broker its name and id. ``is_given``: ``brokerAddresses`` names the address.
 
-    ``is_proxy``: the address is that of a proxy, which passes requests on to the broker. It may be one as long as
-    nobody knows.
+    ``is_proxy``: the address is that of a proxy, which forwards requests to the broker. For a name server, it is also
+    set while that is not known.
     """
 
     address: str
@@ -91,12 +91,12 @@ class Place(NamedTuple):
 
 
 class BrokerNotListed(Exception):
-    """The route of a topic does not name the broker, or not the one that is needed. The text says which."""
+    """The route of a topic lacks the broker, or its master or slave that is needed. The text says which."""
 
 
 @dataclass(frozen=True)
 class KnownRoute:
-    """The route of a topic, in the words of the name server.
+    """The route of a topic, as the name server states it.
 
     ``absent`` are brokers that an earlier route named. A name server drops a broker as soon as it disconnects, so they
     may come back.
@@ -126,7 +126,7 @@ class KnownRoute:
         ]
 
     def list_writable(self, topic: str) -> list[MessageQueue]:
-        """Returns the queues that can be written: their brokers have a master, and are listed as long as one is."""
+        """Returns the queues that can be written: those with a master; of absent brokers only if all are absent."""
         masters = {data.broker_name for data in self.route.broker_datas if MASTER_ID in data.broker_addrs}
         listed = masters - self.absent or masters
         return [
@@ -170,7 +170,7 @@ class ClusterView:
         self._interval_s = connection.poll_name_server_interval_ms / 1000
         self._known: dict[str, KnownRoute] = {}
         self._expected: dict[str, frozenset[str]] = {}
-        self._queue_counts: dict[tuple[str, str], int] = {}  # the most that were told or expected, by topic and broker
+        self._queue_counts: dict[tuple[str, str], int] = {}  # the highest number seen or expected, by topic and broker
         self.is_proxied: bool | None = None
         """Whether the name servers are proxies, which serve routes that lead to themselves. None: not known yet."""
 
@@ -181,7 +181,7 @@ class ClusterView:
         return [Place(address, is_proxy=self.is_proxied is not False) for address in self._name_servers]
 
     def leave_name_server(self, address: str) -> None:
-        """Notes that a name server did not respond: the next one is the first."""
+        """Notes that a name server did not respond: the next one becomes the first."""
         first, *others = self._name_servers
         if first == address:
             self._name_servers = (*others, first)
@@ -193,10 +193,10 @@ class ClusterView:
         return self._known.get(topic)
 
     def get_complete(self, topic: str) -> KnownRoute | None:
-        """Returns the last known route; through proxies with all readable queues that any of them has told.
+        """Returns the last known route; behind proxies, with all readable queues that any of them has reported.
 
-        A proxy that was not asked for a while tells an old route, and the next connection may lead to such a one. What
-        a queue has, and whether it still exists, is told by its broker.
+        A proxy that was not asked for a while returns an old route, and the next connection may lead to such a proxy.
+        Only its broker knows what a queue has, and whether it still exists.
         """
         known = self._known.get(topic)
         if known is None or not self.is_proxied:
@@ -228,7 +228,7 @@ class ClusterView:
         return {data.broker_name for known in list(self._known.values()) for data in known.route.broker_datas}
 
     def is_fresh(self, topic: str, now_s: float) -> bool:
-        """Whether the route of a topic need not be asked for."""
+        """Whether the known route of a topic is recent enough to use."""
         known = self._known.get(topic)
         if known is None:
             return False
@@ -237,7 +237,7 @@ class ClusterView:
         )
 
     def learn(self, topic: str, route: TopicRoute, now_s: float) -> KnownRoute:
-        """Takes in a route from a name server. Brokers that are no longer in it become absent."""
+        """Records a route from a name server. Brokers that are no longer in it become absent."""
         listed = {data.broker_name for data in route.queue_datas}
         for data in route.queue_datas:
             self._count_queues(topic, data.broker_name, data.read_queue_nums)
@@ -255,7 +255,7 @@ class ClusterView:
         return found
 
     def learn_missing(self, topic: str, now_s: float) -> KnownRoute | None:
-        """Takes in that name servers do not have the topic. All brokers that were known become absent."""
+        """Records that name servers do not have the topic. All of its known brokers become absent."""
         return self.learn(topic, TopicRoute(), now_s) if topic in self._known else None
 
     def keep(self, topic: str, now_s: float) -> None:
@@ -264,7 +264,7 @@ class ClusterView:
             self._known[topic] = replace(known, asked_s=now_s, is_suspect=False)
 
     def suspect(self, topic: str) -> None:
-        """Notes that a broker of a topic cannot be reached: its route is asked for again soon."""
+        """Notes that a broker of a topic cannot be reached: its route is requested again soon."""
         if (known := self._known.get(topic)) is not None:
             self._known[topic] = replace(known, is_suspect=True)
 
@@ -274,7 +274,7 @@ class ClusterView:
         return [] if known is None else sorted(known.absent)
 
     def drop_broker(self, topic: str, broker_name: str) -> None:
-        """Forgets a broker that says that it does not have the topic, and the route if no broker is left."""
+        """Forgets a broker that has denied having the topic, and the route if no broker is left."""
         if (known := self._known.get(topic)) is None:
             return
         queues = tuple(data for data in known.route.queue_datas if data.broker_name != broker_name)
@@ -302,7 +302,7 @@ class ClusterView:
         self._queue_counts[key] = max(self._queue_counts.get(key, 0), count)
 
     def forget(self, topic: str, broker_names: Collection[str]) -> None:
-        """Expects brokers of a topic no longer."""
+        """Stops expecting brokers of a topic."""
         if left := self._expected.pop(topic, frozenset()).difference(broker_names):
             self._expected[topic] = left
 
@@ -332,7 +332,8 @@ class ClusterView:
 
     def _make_place(self, broker_name: str, broker_id: int, registered: str) -> Place:
         given = self._given.get((broker_name, broker_id))
-        # A given address may be that of the proxy, which drops responses if nobody takes care. A broker is only slower.
+        # A given address may lead to the proxy, which drops responses if too many are in flight. The limit only slows a
+        # broker.
         return Place(given or registered, broker_name, broker_id, given is not None, bool(self.is_proxied))
 
 

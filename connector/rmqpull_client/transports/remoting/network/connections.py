@@ -35,16 +35,16 @@ class Cause(enum.Enum):
     CLOSED = "closed"
     CLOSED_IN_HANDSHAKE = "closed in the TLS handshake"
     HANDSHAKE = "TLS handshake failed"
-    OTHER_PROTOCOL = "another protocol"  # or nothing but bytes that are no frame
+    OTHER_PROTOCOL = "another protocol"  # or bytes that form no frame
     BAD_FRAME = "bad frame"
     TIMED_OUT = "timed out"
 
 
 class ConnectionLost(Exception):
-    """A connection cannot be used any more. The text says what was seen.
+    """A connection has become unusable. The text says what was seen.
 
-    ``protocol`` names another protocol that the server speaks, if it is known. ``is_wordless`` tells that the server
-    has taken the connection and closed it without a byte.
+    ``protocol`` names another protocol that the server speaks, if it is known. ``is_wordless`` says that the server
+    accepted the connection and closed it without sending a byte.
     """
 
     def __init__(self, cause: Cause, text: str, protocol: str = "", is_wordless: bool = False) -> None:
@@ -64,8 +64,8 @@ class _Phase(enum.Enum):
 class BrokerConnection:
     """A connection to ``address``, ``HOST:PORT`` with a host name, an IPv4 or an IPv6 address.
 
-    ``attempt`` chooses, round robin, with which address of the host to begin. ``is_reused`` tells that it was idle
-    before, and ``has_received`` that a whole frame has arrived since it was opened or taken from the idle ones.
+    ``attempt`` chooses, round robin, the address of the host to try first. ``is_reused`` says that it was idle before,
+    and ``has_received`` that a whole frame has arrived since it was opened or borrowed.
     """
 
     def __init__(self, address: str, tls: ssl.SSLContext | None = None, attempt: int = 0) -> None:
@@ -114,7 +114,7 @@ class BrokerConnection:
 
     @property
     def can_continue(self) -> bool:
-        """Whether TLS has bytes ready that no event tells of."""
+        """Whether TLS has decrypted bytes ready, which ``poll`` does not announce."""
         return isinstance(self._socket, ssl.SSLSocket) and self._phase is _Phase.OPEN and self._socket.pending() > 0
 
     def fileno(self) -> int:
@@ -122,7 +122,7 @@ class BrokerConnection:
         return -1 if self._socket is None else self._socket.fileno()
 
     def close(self) -> None:
-        """Closes the connection. What was not sent is dropped."""
+        """Closes the connection. Unsent bytes are dropped."""
         self._phase = _Phase.CLOSED
         self._unsent.clear()
         if self._socket is not None:
@@ -160,7 +160,7 @@ class BrokerConnection:
             self._unsent.append(memoryview(frame))
 
     def flush(self) -> bool:
-        """Connects and sends as far as that is possible now. Returns whether everything was sent.
+        """Connects and sends as far as possible without waiting. Returns whether everything was sent.
 
         Raises ConnectionLost.
         """
@@ -209,14 +209,14 @@ class BrokerConnection:
         return self._received.view
 
     def reserve(self, byte_count: int) -> None:
-        """Makes the receive buffer at least this large. One receive returns at most as much."""
+        """Makes the receive buffer at least this large. One receive returns at most that much."""
         self._received.reserve(byte_count)
 
     def receive(self) -> Sequence[tuple[int, int]]:
         """Receives what has arrived, as much as the buffer holds. Does not wait.
 
         Returns the bounds of the whole frames in :attr:`buffer`, each without its length. They are valid until the next
-        call. Raises ConnectionLost, also for bytes that are no frames.
+        call. Raises ConnectionLost, also for bytes that form no frame.
         """
         if not self._open():
             return ()
@@ -255,7 +255,7 @@ class BrokerConnection:
                 raise self._lose(cause, _describe(error)) from None
             except OSError as error:
                 if self._received.rest:
-                    return True  # what arrived before may hold frames; the next call meets the error again
+                    return True  # what arrived before may hold frames; the next call gets the error again
                 raise self._lose(Cause.CLOSED, _describe(error)) from None
             if not count:
                 return True
@@ -341,7 +341,7 @@ class BrokerConnection:
 
 def wait_for(connections: Iterable[BrokerConnection], timeout_s: float) -> list[BrokerConnection]:
     """Waits until connections can continue, at most ``timeout_s``. Returns them."""
-    # Not with ``selectors``: to make one for each wait takes six times as long, which was a third of a read's time.
+    # Not with ``selectors``: making one for each wait takes six times as long, and took a third of a read's time.
     poll = select.poll()
     waiting: dict[int, BrokerConnection] = {}
     ready: set[int] = set()
@@ -367,7 +367,7 @@ def _look_up(host: str, port: str, attempt: int) -> deque[tuple[int, Any]]:
 
 
 def _describe(error: Exception) -> str:
-    """Returns the text of an error, without numbers and the places of OpenSSL's code."""
+    """Returns the text of an error, without its number and OpenSSL's source location."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

@@ -2,8 +2,8 @@
 
 An :class:`Exchange` borrows a connection for each server. Requests go out together and responses come in any order. A
 request whose connection is lost, or whose server is busy, is sent again within the connection's retries and deadline.
-The deadline moves while servers are away that were there before. A proxy gets only as many requests as it can respond
-to, on several connections.
+The deadline is extended while servers that were there before are away. A proxy gets only as many requests as it can
+respond to, on several connections.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_co
 CONNECTING_MAX_S = 5.0
 SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 ANY_CODE = range(-(1 << 31), 1 << 31)
-"""Lets a call take every response as a result, whatever its code."""
+"""Makes a call accept every response as a result, whatever its code."""
 
 
 class NotLocatedYet(Exception):
-    """No server for a target is known now; one may be later. ``error`` is what to raise when time runs out."""
+    """No server for a target is known yet, but one may appear. ``error`` is what to raise when time runs out."""
 
     def __init__(self, error: RmqpullError) -> None:
         super().__init__(str(error))
@@ -41,7 +41,7 @@ class NotLocatedYet(Exception):
 
 
 class Servers(Protocol):
-    """What an exchange asks of its channel."""
+    """What an exchange needs from its channel."""
 
     @property
     def connection(self) -> Connection:
@@ -60,7 +60,7 @@ class Servers(Protocol):
         """Takes a connection back."""
 
     def note_lost(self, target: Target, place: Place, lost: ConnectionLost) -> None:
-        """Learns that a server did not respond."""
+        """Records that a server did not respond."""
 
 
 class Exchange:
@@ -127,7 +127,7 @@ class Exchange:
     def wait(self, calls: Sequence[Call]) -> list[RemotingCommand]:
         """Returns the responses to calls, in their order. Raises the first error that comes up.
 
-        A call without a deadline of its own has its full time from now: the caller may have been busy for longer.
+        A call without a deadline of its own gets its full time from now: the caller may have been busy since the start.
         """
         now_s = self._clock()
         for call in calls:
@@ -140,7 +140,7 @@ class Exchange:
         return [call.get_response() for call in calls]
 
     def advance(self, timeout_s: float | None = None) -> None:
-        """Sends what is due, waits until something happens or for ``timeout_s``, and takes in responses."""
+        """Sends what is due, waits until something happens or for ``timeout_s``, and handles responses."""
         self._start_due()
         self._flush_all()
         alarm_s = self._next_alarm_s()
@@ -257,7 +257,7 @@ class Exchange:
             self._links.remove(link)
 
     def _accept(self, link: Link, response: RemotingCommand) -> None:
-        """Takes in a response. One that nobody waits for is dropped, and so is a request of the server."""
+        """Handles a response. One that nobody waits for is dropped, and so is a request from the server."""
         call = link.remove(response.opaque) if response.is_response else None
         if call is None:
             return
@@ -266,7 +266,7 @@ class Exchange:
         if response.code in call.accepted:
             call.response, call.place = response, link.place
         elif failures.is_busy(response) or failures.is_left_to_master(link.place, response):
-            call.may_wait(self._clock())  # a server that comes back is busy at first
+            call.may_wait(self._clock())  # a server that has just come back is busy at first
             call.attempts.add_busy(link.place, response)
             self._pause(call)
         else:
@@ -296,20 +296,20 @@ class Exchange:
             self._drop_if_done(link)
 
     def _lose(self, link: Link, lost: ConnectionLost) -> None:
-        """Lets all calls in flight on a lost connection go again."""
+        """Repeats all calls in flight on a lost connection."""
         self._links.remove(link)
         connection = link.connection
         for call in list(link.calls.values()):
             link.remove(call.opaque)
             is_stale = connection.is_reused and not connection.has_received and lost.cause is Cause.CLOSED
             if is_stale and not call.was_stale and call.may_repeat:
-                call.was_stale = True  # the server had closed it as idle: this was no attempt
+                call.was_stale = True  # the server had closed the idle connection: this does not count as an attempt
                 self._waiting.append(call)
             else:
                 self._fail(call, link.place, lost)
 
     def _fail(self, call: Call, place: Place, lost: ConnectionLost) -> None:
-        """Records a failed attempt, and lets another one follow if there may be one."""
+        """Records a failed attempt, and schedules another one if the limits allow it."""
         call.attempts.add_lost(place, lost)
         self._servers.note_lost(call.target, place, lost)
         was_sent = lost.cause not in (Cause.NOT_CONNECTED, Cause.CLOSED_IN_HANDSHAKE, Cause.HANDSHAKE)
@@ -330,7 +330,7 @@ class Exchange:
             self._pause(call)
 
     def _pause(self, call: Call) -> None:
-        """Lets the next try start after a pause, unless retries or time are used up."""
+        """Schedules the next try after a pause, unless retries or time are used up."""
         call.failed.clear()
         call.attempts.count_try()
         pause_s = next(call.pauses_s)

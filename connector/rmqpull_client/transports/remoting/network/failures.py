@@ -34,7 +34,7 @@ _BUSY_CODES = frozenset(
 _BUSY_TEXTS = re.compile(r"broker busy|system busy|name server not ready")
 _NAMES_MAX = 10
 _NO_MEMBERS = re.compile(r'^no consumer for this group|"consumerGroupInfo" is null$|^$')
-"""What a broker says, and Apache's proxy: the text of a NullPointerException, which Java does not always give."""
+"""What a broker says, and what Apache's proxy says: the text of a NullPointerException, which Java may leave empty."""
 
 
 class _Refusal(NamedTuple):
@@ -82,7 +82,7 @@ _REFUSALS_BY_TEXT: tuple[tuple[int | None, re.Pattern[str], _Refusal], ...] = (
             "rejectPullConsumerEnable=false on the brokers."
         ),
     ),
-    # Both kinds of access control, that of 4.x and that of 5.x, tell their refusals apart by their texts only.
+    # In both kinds of access control, of 4.x and of 5.x, refusals differ only in their texts.
     (None, re.compile(r"(?i)username cannot be null|no accesskey is configured"), _Refusal(advice=_SET_KEYS)),
     (None, re.compile(r"has no permission to access|No (default )?permission for"), _Refusal(advice=_GIVE_RIGHTS)),
     (None, re.compile(r"(?i)signature|user:|aclexception|authenticat"), _Refusal(advice=_CHECK_KEYS)),
@@ -113,7 +113,7 @@ def name_response(code: int) -> str:
 
 
 def is_left_to_master(place: Place, response: RemotingCommand) -> bool:
-    """Whether a slave does not know a topic. Only its master decides whether there is one.
+    """Whether this is the response of a slave that does not know the topic. Only its master decides whether it exists.
 
     Slaves learn new topics late, and one of 5.3.3 forgets all topics when one of them has attributes (apache/rocketmq
     issue 9403).
@@ -122,7 +122,7 @@ def is_left_to_master(place: Place, response: RemotingCommand) -> bool:
 
 
 def is_busy(response: RemotingCommand) -> bool:
-    """Whether the server asks to come back later."""
+    """Whether the server asks for a later retry."""
     if response.code in _BUSY_CODES:
         return True
     return response.code == ResponseCode.SYSTEM_ERROR and bool(_BUSY_TEXTS.search(response.remark or ""))
@@ -134,7 +134,7 @@ def has_no_members(response: RemotingCommand) -> bool:
 
 
 def is_leaving(response: RemotingCommand) -> bool:
-    """Whether the server is about to close the connection: the next request needs another one."""
+    """Whether the server is about to close the connection: the next request needs a new one."""
     return response.code == ResponseCode.GO_AWAY
 
 

@@ -31,7 +31,7 @@ from rmqpull_proto.remoting.command import RemotingCommand, WireError
 from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, TopicList
 
 REFRESH_MAX_S = 3.0
-"""How long a name server is waited for while an answer of it is known: Java's mqClientApiTimeout (rules 1.1)."""
+"""How long to wait for a name server that has answered before: Java's mqClientApiTimeout (rules 1.1)."""
 _ANY_TOPIC = "TBW102"
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class Listings:
     def list_topics(self) -> list[str]:
         """Returns the topics in the connection's namespace, except RocketMQ's own (rules 3.9.2, 4.4).
 
-        A name server that has just started lists a topic when its brokers have registered again. So topics that are
-        known or expected stay until a broker does not have them, and a name server without brokers is asked again, as
+        A name server that has just started lists a topic only once its brokers have registered again. So known and
+        expected topics stay until a broker no longer has them, and a name server without brokers is asked again, for as
         long as servers that are away are waited for. Raises OptionError if the name server does not list topics.
         """
         known = {*self._cluster.list_known(), *self._cluster.expected}
@@ -69,9 +69,9 @@ class Listings:
         return sorted(name for name in inner if name is not None)
 
     def _ask_topics(self) -> tuple[Sequence[str], set[str], bool]:
-        """Asks a name server, and the next one the next time if this one lacks brokers.
+        """Asks a name server. If it has no brokers, the next call asks the next one.
 
-        Returns all topics, the names of clusters and brokers, and whether there are brokers, as far as it is told.
+        Returns all topics, the names of clusters and brokers, and whether there are brokers, as far as that is known.
         """
         with Exchange(self._servers) as exchange:
             listing = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -86,7 +86,7 @@ class Listings:
                 self._refuse_proxy(exchange)
                 raise
         names = decode_body(topics, TopicList.decode).topics
-        if brokers.get_response().code != ResponseCode.SUCCESS:  # not every compatible name server tells it
+        if brokers.get_response().code != ResponseCode.SUCCESS:  # not every compatible name server has this request
             return names, set(), True
         info = decode_body(brokers, ClusterInfo.decode)
         if not info.brokers and brokers.place is not None:
@@ -94,7 +94,7 @@ class Listings:
         return names, {*info.brokers, *info.clusters}, bool(info.brokers)
 
     def _refuse_proxy(self, exchange: Exchange) -> None:
-        """Raises OptionError if a server that serves no list of topics is a proxy: it serves routes, as no broker does.
+        """Raises OptionError if a server without a list of topics is a proxy: unlike a broker, it serves routes.
 
         Whether the topic exists does not matter.
         """
@@ -125,7 +125,7 @@ class Listings:
     def ask_each_for_brokers(self) -> Iterator[Mapping[str, BrokerData] | None]:
         """Asks one name server after the other, each once, for the brokers that are registered there.
 
-        Yields None for one that does not tell it, and nothing for one that is away.
+        Yields None for one that does not serve the request, and nothing for one that is away.
         """
         for name_server in self._cluster.list_name_servers():
             try:
@@ -145,7 +145,7 @@ class Listings:
             return
         try:
             brokers = self.list_brokers(min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000))
-        except RmqpullError as error:  # not every compatible name server tells it
+        except RmqpullError as error:  # not every compatible name server has this request
             _logger.info("The names in option brokerAddresses cannot be checked: %s", error)
             return
         if unknown := [name for name in unnamed if name not in brokers]:

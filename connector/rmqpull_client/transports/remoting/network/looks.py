@@ -1,4 +1,4 @@
-"""Looks at what name servers tell, again and again, while servers are away that have not registered there yet."""
+"""Paces repeated questions to name servers, while servers that are away have not registered there again."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def make_looks(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[None]:
-    """Yields for each look that a caller may take, the first one at once, and ends when retries or time are used up.
+    """Yields whenever the caller may ask again, the first time at once. Ends when retries or time are used up.
 
     The time for servers that are away counts from the end of the first look, which may have waited for a name server.
-    ``servers`` names those that are waited for, in the log.
+    ``servers`` returns the names of the awaited servers, for the log.
     """
     yield
     limit = TimeLimit.of(connection, clock())

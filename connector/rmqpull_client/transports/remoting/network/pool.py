@@ -14,7 +14,8 @@ from rmqpull_client.transports.tls_files import make_ssl_context
 IDLE_MAX = 4
 """The idle connections that are kept for one address."""
 IDLE_MAX_S = 100.0
-"""A server closes a connection after 120 s of silence (rules 4.12). Those that are silent for so long are not used."""
+"""A server closes a connection after 120 s of silence (rules 4.12). Connections that were silent for this long are not
+reused."""
 
 
 class ConnectionPool:
@@ -37,7 +38,8 @@ class ConnectionPool:
                 connection = idle.pop()
             except IndexError:  # another thread was faster
                 break
-            # Also one that was silent for too long is looked at: a server that has closed it may have started again.
+            # Even one that was silent for too long is checked first: if the server has closed it, that counts as a lost
+            # connection, because the server may have restarted.
             if connection.is_alive() and time.monotonic() - connection.used_s < IDLE_MAX_S:
                 connection.is_reused, connection.has_received = True, False
                 return connection
@@ -54,7 +56,7 @@ class ConnectionPool:
         idle.append(connection)
 
     def forget_files(self) -> None:
-        """Lets the next connection read the files of TLS again."""
+        """Makes the next connection read the TLS files again."""
         self._context = None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How much a proxy may have in flight, because it throws responses away.
+"""How much a proxy may have in flight before it discards responses.
 
 Apache's proxy drops a response, without a word, while its connection has more than 64 KiB unsent
 (``AbstractRemotingActivity.writeResponse``, apache/rocketmq issue 8159). So the responses in flight on one connection

@@ -25,7 +25,7 @@ class ReceiveBuffer:
 
     @property
     def rest(self) -> int:
-        """How many bytes of a frame have arrived that is not whole."""
+        """The number of bytes that have arrived of an incomplete frame."""
         return self._end - self._start
 
     @property
@@ -38,7 +38,7 @@ class ReceiveBuffer:
         self._size = max(byte_count, BUFFER_BYTES)
 
     def make_room(self) -> None:
-        """Moves the bytes of a frame that is not whole to the start of a buffer that can hold all of it.
+        """Moves the bytes of an incomplete frame to the start of a buffer that can hold all of it.
 
         The frames that were handed out are overwritten.
         """

@@ -1,4 +1,4 @@
-"""The routes of topics: which are asked for when, and which are used on while name servers or brokers are away."""
+"""The routes of topics: when each is requested, and which stay in use while name servers or brokers are away."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rmqpull_proto.remoting.routes import TopicRoute
 
 _FOUND_OR_NOT = frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST)))
 PROBES_MAX = 3
-"""How often one look asks whether the name servers are proxies, while those that it asks go away."""
+"""How often one look asks whether the name servers are proxies, if the servers that it asks go away."""
 _logger = logging.getLogger(__name__)
 
 
@@ -68,9 +68,9 @@ class Routes:
     def get_routes(self, topics: Sequence[str]) -> dict[str, KnownRoute]:
         """Returns the routes of topics. Topics that do not exist are left out.
 
-        Routes are asked for again when they are older than the connection's poll interval. A name server drops a broker
-        as soon as it disconnects; so a topic or a broker that was known before counts as gone only if the broker says
-        so, and an expected one only when it has registered without the topic. Raises OptionError for a static topic.
+        Routes older than the connection's poll interval are requested again. A name server drops a broker as soon as it
+        disconnects. So a known topic or broker counts as gone only if the broker says so, and an expected broker only
+        when it has registered without the topic. Raises OptionError for a static topic.
         """
         self._wait_for_brokers(topics)
         self._drop_deleted(topics)
@@ -88,10 +88,10 @@ class Routes:
         return found
 
     def _wait_for_brokers(self, topics: Sequence[str]) -> None:
-        """Asks for routes until no broker is missing: name servers that have just been started know none.
+        """Requests routes until no broker is missing: name servers that have just started know none.
 
-        Expected brokers that stay away are forgotten after the time limit, with a warning. Nobody waits again for
-        brokers that were waited for in vain, until a route names them.
+        Expected brokers that stay away are forgotten after the time limit, with a warning. Brokers that were awaited in
+        vain are not awaited again until a route names them.
         """
         names = [self._find_name(topic) for topic in topics]
         away: set[str] = set()
@@ -111,10 +111,10 @@ class Routes:
         self._gone |= away
 
     def _find_away(self, names: Sequence[str]) -> set[str] | None:
-        """Returns which known brokers are not registered, if one of the topics may be theirs; None if nobody is missed.
+        """Returns the known brokers that are not registered and may have one of the topics. None: no broker is missing.
 
-        Missed are expected brokers, and for a topic without a route all brokers that this process knows, or any if it
-        knows none. A name server that does not tell who is registered lets nobody wait.
+        Expected brokers count as missing. For a topic without a route, so do all brokers that this process knows, or
+        any broker if it knows none. Nobody waits if a name server does not list its brokers.
         """
         unknown = [name for name in names if self._cluster.get_known(name) is None]
         brokers_known = self._cluster.list_brokers()
@@ -133,8 +133,8 @@ class Routes:
         return away
 
     def _wait_behind_proxy(self, names: Sequence[str]) -> set[str] | None:
-        """A proxy does not tell whether an expected broker has left or is away, and its route may be old: as long as
-        servers that are away are waited for, the broker may come back.
+        """Returns an empty set to keep waiting for expected brokers behind a proxy, and None if there are none. A proxy
+        cannot say whether a broker has left or is away, and its route may be old.
         """
         expected = self._list_expected(names) if self._cluster.is_proxied else {}
         for name in expected:
@@ -142,10 +142,10 @@ class Routes:
         return set() if expected else None
 
     def _forget_gone(self, names: Sequence[str], masters: Collection[str]) -> None:
-        """Asks for the routes of topics with expected brokers that are registered, and expects these no longer.
+        """Requests the routes of topics whose expected brokers have registered, and stops expecting those brokers.
 
-        A broker registers together with all of its topics. So one that is registered, and that the route does not name,
-        does not have the topic any more. The route is asked for last, because the broker may just register.
+        A broker registers with all of its topics at once. So a registered broker that the route does not name no longer
+        has the topic. The route is requested last, because the broker may register in between.
         """
         registered = {name: brokers.intersection(masters) for name, brokers in self._list_expected(names).items()}
         if found := [name for name, brokers in registered.items() if brokers]:
@@ -169,14 +169,14 @@ class Routes:
         return f"{missing} which the name server at {self._endpoints} does not have"
 
     def has_broker(self, topic: str, broker_name: str) -> bool:
-        """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""
+        """Whether the route of a topic names a broker. Asks a name server now, even if the known route is fresh."""
         name = self._find_name(topic)
         self._ask_routes([name], None)
         known = self._cluster.get_known(name)
         return known is not None and bool(known.get_addresses(broker_name))
 
     def refresh(self, topics: Iterable[str], deadline_s: float | None = None) -> None:
-        """Asks for the routes that are not fresh, all at the same time.
+        """Requests the routes that are not fresh, all at the same time.
 
         If no name server responds, known routes are used for another interval.
         """
@@ -199,7 +199,7 @@ class Routes:
             self._ask_routes(unknown, deadline_s)
 
     def _ask_routes(self, names: Sequence[str], deadline_s: float | None, is_tried_once: bool = False) -> None:
-        """Asks for routes. If a name server lacks a topic, the others are asked too: it may have just started."""
+        """Requests routes. If a name server lacks a topic, the others are asked too: it may have just started."""
         missing = names
         for _ in self._cluster.list_name_servers():
             if not missing:
@@ -209,7 +209,7 @@ class Routes:
             self._cluster.learn_missing(name, self._clock())
 
     def _ask_one_for_routes(self, names: Sequence[str], deadline_s: float | None, is_tried_once: bool) -> list[str]:
-        """Asks a name server. Returns the topics that it does not have; the next one is asked next then."""
+        """Asks a name server. Returns the topics that it lacks; if any, the next name server is asked next."""
         missing: list[str] = []
         lacking: set[str] = set()
         with Exchange(self._servers) as exchange:
@@ -242,7 +242,7 @@ class Routes:
         return missing
 
     def _start_probe(self, exchange: Exchange, until_s: float) -> Call | None:
-        """Asks a name server for its brokers, once, because a proxy does not serve that."""
+        """Asks a name server for its brokers, once, to detect a proxy: a proxy does not serve this request."""
         if self._cluster.is_proxied is not None:
             return None
         command = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -257,7 +257,7 @@ class Routes:
     def _learn_proxy(self, exchange: Exchange, probe: Call | None, until_s: float) -> None:
         """Learns whether the name servers are proxies. The next look asks again if none responds in time.
 
-        One that was asked may have gone since, while another one at the same address has responded with the route.
+        The server that was asked may have gone, although another one at the same address has returned the route.
         """
         for _ in range(PROBES_MAX):
             if probe is None:
@@ -304,7 +304,7 @@ class Routes:
         )
 
     def _find_asked(self, topic: str) -> str:
-        """Returns the topic to ask brokers for: they say of any light message queue that it exists."""
+        """Returns the topic to ask brokers about: they claim that any light message queue exists."""
         return self._find_name(topic) if is_light(topic) else topic
 
     def _find_name(self, topic: str) -> str:

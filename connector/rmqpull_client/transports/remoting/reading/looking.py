@@ -1,4 +1,4 @@
-"""Looks at single messages of many queues, to notice when a queue has other messages than before."""
+"""Looks at single messages of many queues, to detect that a queue's history was rewritten."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def look_at(
 
 
 def _pull(servers: Servers, group: str, asked: Mapping[MessageQueue, int]) -> list[RemotingCommand | None]:
-    """Pulls one message of each queue. Whoever does not answer the first time has no response."""
+    """Pulls one message of each queue. Queues whose broker does not answer the first time have no response."""
     with Exchange(servers) as exchange:
         calls = [
             exchange.start(
@@ -74,7 +74,7 @@ def _take_in(
     found: dict[MessageQueue, Witness | None],
     bodies: dict[MessageQueue, bytes],
 ) -> None:
-    """Keeps the message of a response, or that there is none. A refusal, and a reset of the group, tell neither."""
+    """Records the message of a response, or that there is none. A refusal and a reset of the group show neither."""
     if response.code == ResponseCode.SUCCESS:
         bodies[queue] = bytes(response.body)
         return

@@ -1,9 +1,9 @@
 """The plan of pipelined pulls: which pull goes next, and in which order its rows are given out.
 
-The range of each queue is cut into *spans*, each as long as what the broker was seen to give to one pull. Many
-spans of a queue are in flight at once, each with one pull. If a response stops short, the next pull of the span
-starts where it stopped. So nothing is pulled twice and nothing is left out, whatever the broker gives. Responses come
-in any order; their pieces are given out in the order of the queue.
+The range of each queue is cut into *spans*, each as long as what one pull was seen to return. Many spans of a queue are
+in flight at once, each with one pull. If a response stops short, the next pull of the span starts where it stopped. So
+nothing is pulled twice and nothing is left out, whatever the broker returns. Responses come in any order; their pieces
+are given out in the order of the queue.
 
 The plan knows neither connections nor time. A pull that must be repeated stays in flight.
 """
@@ -29,7 +29,7 @@ A default broker returns 32 messages per pull, and a task often reads a single q
 RESPONSE_BYTES = 256 << 10
 """The assumed size of a response before the first one: RocketMQ's maxTransferBytesOnMessageInMemory."""
 FULL_RESPONSES = 64
-"""So many responses with all that was asked for, one after the other, double the length of spans."""
+"""After this many full responses in a row, the length of spans doubles."""
 FILTERED_SPAN_MAX = 16_384
 """The longest span of a read with a filter. A pull that finds no match scans 800 offsets (rules 3.2)."""
 
@@ -197,7 +197,7 @@ class PullPlan:
     # --- pulls --------------------------------------------------------------------------------------------------------
 
     def start_pulls(self) -> list[Span]:
-        """Returns the spans whose next pull goes now. They count as in flight."""
+        """Returns the spans whose next pull is due. They count as in flight."""
         started: list[Span] = []
         if self._short:
             self._go_on(started)
@@ -208,7 +208,7 @@ class PullPlan:
                     self._start(span, started)
             if len(started) == count:
                 break
-        self._open.rotate(-1)  # another queue is the first one when the limits let only a few pulls go
+        self._open.rotate(-1)  # so that each queue gets its turn when the limits allow only a few pulls
         return started
 
     def _go_on(self, started: list[Span]) -> None:
@@ -220,7 +220,7 @@ class PullPlan:
             else:
                 waiting.append(span)
         if waiting and not self.pulls_in_flight and not self._ready:
-            # Only the first span of a queue frees memory.
+            # Only the first span of a queue frees memory, so its pull ignores the limits.
             head = next(span for span in waiting if span.is_head)
             waiting.remove(head)
             self._start(head, started)
@@ -259,19 +259,19 @@ class PullPlan:
     # --- responses ----------------------------------------------------------------------------------------------------
 
     def accept(self, span: Span, next_offset: int, row_count: int, byte_count: int, content: Any) -> None:
-        """Takes in a response with rows, or one in which the filter dropped all messages up to ``next_offset``.
+        """Handles a response with rows, or one in which the filter dropped all messages up to ``next_offset``.
 
         ``next_offset`` is beyond the offset of the pull.
         """
         plan = span.queue_plan
         self._learn(span, next_offset, row_count, byte_count)
-        if next_offset > span.until_offset == plan.cut_offset:  # a filter passed over messages that nobody asked for
+        if next_offset > span.until_offset == plan.cut_offset:  # the filter skipped messages beyond the span
             span.until_offset = plan.cut_offset = min(next_offset, plan.until_offset)
         until_offset = min(next_offset, span.until_offset)
         self._finish_pull(span, SpanPiece(plan, span.offset, until_offset, row_count, byte_count, content))
 
     def lose(self, span: Span, until_offset: int, loss: str) -> None:
-        """Takes in that the messages before ``until_offset`` are lost, also those of spans that are not cut yet.
+        """Records that the messages before ``until_offset`` are lost, including those of spans that are not cut yet.
 
         ``until_offset`` is beyond the offset of the pull.
         """
@@ -315,7 +315,7 @@ class PullPlan:
             plan.span_size = min(2 * plan.span_size, longest)
             plan.full_responses = 0
         if row_count:
-            # A little slower down than up: it is better to expect too much.
+            # It falls more slowly than it rises: an estimate that is too high does less harm.
             plan.bytes_per_message = max(byte_count / row_count, plan.bytes_per_message * 0.9)
             plan.largest_response = max(byte_count, plan.largest_response)
         plan.is_learnt = True
@@ -344,7 +344,7 @@ class PullPlan:
     # --- the consumer -------------------------------------------------------------------------------------------------
 
     def take(self, rows_max: int, bytes_max: int, is_first: bool = True) -> list[SpanPiece]:
-        """Returns the next pieces, in the order of each queue. They no longer count.
+        """Returns the next pieces, in the order of each queue. They no longer count as pulled ahead.
 
         They are within the limits; but with ``is_first`` there is at least one piece if one is ready.
         """

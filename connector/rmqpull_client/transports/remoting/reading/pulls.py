@@ -1,7 +1,8 @@
 """Frames of pulls, and what their responses show (rules 3.1 to 3.3, 4.5). Pure.
 
-A read needs thousands of pulls per second. So a frame is a template with numbers of fixed width, since brokers read
-leading zeros, and a response with messages is read by one expression. Any other response takes the general way.
+A read needs thousands of pulls per second. So a frame is a template with numbers of fixed width, since brokers accept
+leading zeros, and a response with messages is parsed by one regular expression. Any other response takes the general
+path.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SUBSCRIPTION = 4
 """Bits of a pull's sysFlag: the broker may park it; it brings its own subscription (rules 1.6.1)."""
 _OFFSET_DIGITS = 19
 _COUNT_DIGITS = 10
-# Characters that no name of a group or topic has, which come before the numbers in the header.
+# Placeholders for the numbers, of characters that are in no name of a group or topic: names come first in the header.
 _OFFSET_MARK = "\x01" * _OFFSET_DIGITS
 _COUNT_MARK = "\x02" * _COUNT_DIGITS
 _OPAQUE = struct.Struct(">i")
@@ -85,7 +86,7 @@ class PullFrames:
 
 
 class ReceivedPull(NamedTuple):
-    """A response to a pull. Offsets are -1 if the broker does not tell them. ``remark`` is empty if messages follow."""
+    """A response to a pull. Offsets are -1 if the response lacks them. ``remark`` is empty if messages follow."""
 
     opaque: int
     code: int
@@ -207,7 +208,7 @@ def judge(response: ReceivedPull, offset: int, until_offset: int, is_filtered: b
 
 
 def _is_missing(response: ReceivedPull) -> bool:
-    """Whether the topic or the queue does not exist. Before 5.3.2, code 1 tells an illegal queue (rules 3.1)."""
+    """Whether the topic or the queue does not exist. Before 5.3.2, code 1 means an illegal queue (rules 3.1)."""
     is_illegal = response.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
     return response.code == ResponseCode.TOPIC_NOT_EXIST or (is_illegal and response.remark.startswith("queueId["))
 

@@ -67,9 +67,9 @@ class Read:
             yield from self._deliver(damage.later)
 
     def _is_gone(self, queue: MessageQueue) -> bool:
-        """Whether the master of a queue's broker is registered, and the topic's route does not name it.
+        """Whether the master of a queue's broker is registered, but the topic's route does not name it.
 
-        The route is asked for last: one that was asked for while the broker was away does not name it either.
+        The route is requested last: one from the time when the broker was away would not name it either.
         """
         return queue.broker_name in self._channel.listings.list_masters() and not self._channel.routes.has_broker(
             queue.topic, queue.broker_name
@@ -82,8 +82,8 @@ class Read:
             try:
                 attributes = self._ask_attributes(queue)
             except (BrokerBusy, BrokerFailed):
-                raise  # it may be compacted: nobody knows
-            except (RequestRefused, WireError):  # nobody has told the connector that it is
+                raise  # unknown: it may be compacted
+            except (RequestRefused, WireError):  # the server cannot tell, so the topic counts as not compacted
                 attributes = {}
             self._are_compacted[topic] = attributes.get("cleanup.policy") == "COMPACTION"
         return self._are_compacted[topic]

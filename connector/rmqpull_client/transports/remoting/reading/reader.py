@@ -1,8 +1,8 @@
 """Drives the pulls of one read: many in flight on one connection per broker, in the calling thread.
 
-To a proxy, which can respond to few at a time on each connection, there are several connections. While the consumer is
-busy nothing is sent, and the kernel goes on receiving what was asked for. When the consumer comes back, the next pulls
-go first, and then rows are decoded.
+A proxy, which can answer only a few pulls at a time on each connection, gets several connections. While the consumer is
+busy, nothing is sent, and the kernel keeps receiving the responses. When the consumer returns, the next pulls are sent
+before rows are decoded.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ RECEIVE_BYTES = 8 << 20
 LINGER_S = 0.05
 """How long a batch that is not full waits for more messages."""
 AVOID_S = 5.0
-"""How long a broker that could not be reached is asked only if there is no other one with its name."""
+"""How long a broker that could not be reached is avoided if there is another one with its name."""
 _logger = logging.getLogger(__name__)
 _LOOK_S = 0.25
 """How often time limits are checked while nothing arrives."""
 
 
 class _LinkKey(NamedTuple):
-    """Whom the pulls of some queues are for: the master of a broker, whose id is 0, or a slave."""
+    """The recipient of the pulls of some queues: the master of a broker, whose id is 0, or a slave."""
 
     broker_name: str
     broker_id: int
@@ -73,9 +73,10 @@ class _Link:
 
 
 class _Lane:
-    """The connections to one broker: one, or several if a proxy is between.
+    """The connections to one broker: one, or several if a proxy is in between.
 
-    ``unsent`` are pulls without a room. ``window`` is how many a proxy may have in flight on each connection.
+    ``unsent`` are pulls that no connection has room for. ``window`` is how many a proxy may have in flight on each
+    connection.
     """
 
     __slots__ = ("_largest_bytes", "key", "links", "unsent", "window")
@@ -107,7 +108,7 @@ class _Lane:
 class Reader:
     """Pulls what a plan wants.
 
-    ``is_gone`` returns whether a queue's broker is there and does not have the topic, and ``clock`` seconds.
+    ``is_gone`` returns whether a queue's broker is there but lacks the topic. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Reader:
         self._avoided: dict[str, float] = {}  # until when, by address
         self._is_gone = is_gone
         self._clock = clock
-        self._busy_s = 0.0  # that the consumer has taken for itself
+        self._busy_s = 0.0  # how long the consumer has been busy in all
         self._left_at_s: float | None = None
         self._repeats = PullRepeats(servers.connection, self._now_s)
 
@@ -145,7 +146,7 @@ class Reader:
         rows = byte_count = 0
         until_s: float | None = None
         while not plan.is_done:
-            # What is in the batch is no longer ahead of the consumer.
+            # Pieces in the batch no longer count as pulled ahead.
             if taken := plan.take(BATCH_ROWS - rows, BATCH_BYTES - byte_count, is_first=not pieces):
                 pieces += taken
                 rows += sum(piece.row_count for piece in taken)
@@ -174,13 +175,13 @@ class Reader:
         return [link for lane in self._lanes.values() for link in lane.links]
 
     def _now_s(self) -> float:
-        """Returns the time without that in which the consumer was busy: it counts for no time limit."""
+        """Returns the time minus that in which the consumer was busy, which counts towards no time limit."""
         return self._clock() - self._busy_s
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _send(self, spans: Iterable[Span]) -> None:
-        """Sends pulls, all that go to one broker with one call, as far as a proxy has room for them."""
+        """Sends pulls, those to one broker with one call, as far as a proxy has room for them."""
         for span in spans:
             queue = span.queue
             key = _LinkKey(queue.broker_name, self._broker_ids.get(queue, MASTER_ID))
@@ -221,7 +222,7 @@ class Reader:
     def _open(self, link: _Link, spans: list[Span]) -> list[Span]:
         """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away.
 
-        Returns the pulls to send: those of topics without a route are taken care of.
+        Returns the pulls to send. Those of topics without a route are lost or repeated later.
         """
         now_s = self._now_s()
         left = spans
@@ -240,13 +241,13 @@ class Reader:
                 break
             link.connection = connection
             link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)
-            if not link.place.is_proxy:  # which sends little at a time
+            if not link.place.is_proxy:  # a proxy sends little at a time
                 connection.reserve(RECEIVE_BYTES)
             break
         return left
 
     def _take_not_located(self, spans: Sequence[Span], reason: NotLocatedYet) -> None:
-        """Takes in that a route does not name a broker, for pulls of one topic."""
+        """Handles pulls of one topic whose route does not name their broker: they are lost or repeated later."""
         is_gone = self._is_gone(spans[0].queue)
         for span in spans:
             if is_gone:
@@ -285,7 +286,7 @@ class Reader:
         try:
             frames = connection.receive()
             if frames:
-                # A copy, so that what waits for other responses holds no more memory than it has bytes.
+                # A copy, so that pieces that wait for other responses do not keep the whole receive buffer in memory.
                 first, last = frames[0][0], frames[-1][1]
                 ANSWERED.add(make_key(self._servers.connection, link.place.address))
                 self._take_in(link, memoryview(bytes(connection.buffer[first:last])), first, frames)
@@ -296,7 +297,7 @@ class Reader:
             self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
 
     def _take_in(self, link: _Link, buffer: memoryview, first: int, frames: Iterable[tuple[int, int]]) -> None:
-        """Takes in frames. The byte ``first`` of where they were received is the first one of the buffer."""
+        """Handles frames, whose bounds refer to the receive buffer. ``buffer`` begins at its byte ``first``."""
         plan, pulls = self._plan, link.pulls
         for frame_start, frame_end in frames:
             start, end = frame_start - first, frame_end - first
@@ -349,7 +350,7 @@ class Reader:
             self._broker_ids.pop(queue, None)
 
     def _return_to_master(self, link: _Link, queue: MessageQueue) -> None:
-        """Lets the next attempt go to the master, also if it was away."""
+        """Sends the next attempt to the master, even if it was away."""
         self._broker_ids.pop(queue, None)
         self._avoided.clear()
         if link.lane.key.broker_id == MASTER_ID and link.connection is not None:
@@ -374,7 +375,7 @@ class Reader:
             self._repeats.add_lost(span, link.place, lost)
 
     def _check_time_limits(self, now_s: float) -> None:
-        """Leaves connections that do not open, or bring nothing. Raises the error of a pull without time left."""
+        """Drops connections that do not open, or deliver nothing. Raises the error of a pull without time left."""
         for link in self._list_links():
             connection = link.connection
             if connection is None or not link.pulls:

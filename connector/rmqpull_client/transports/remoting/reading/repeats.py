@@ -32,7 +32,7 @@ class _Trouble:
         self.pauses_s = pauses_s
 
     def may_wait(self, now_s: float) -> bool:
-        """Whether its broker is away and may come back. Then its deadline is later."""
+        """Extends the deadline if its broker is away and may come back. Returns whether it did."""
         return self.attempts.is_away and self.limit.extend(now_s)
 
 
@@ -75,7 +75,7 @@ class PullRepeats:
     def add_response(self, span: Span, place: Place, response: RemotingCommand) -> None:
         """Repeats a pull after a response that asks for it."""
         trouble = self._get(span)
-        trouble.may_wait(self._now_s())  # a broker that comes back is busy at first
+        trouble.may_wait(self._now_s())  # a broker that has just come back is busy at first
         trouble.attempts.add_busy(place, response)
         self._repeat(span, trouble)
 
@@ -93,7 +93,7 @@ class PullRepeats:
         return due
 
     def is_overdue(self, span: Span, place: Place) -> bool:
-        """Whether a pull in flight was not responded to in time, and its broker counts as away.
+        """Whether a pull in flight got no response in time, so that its broker counts as away.
 
         Raises the error of the pull if there is no time left.
         """

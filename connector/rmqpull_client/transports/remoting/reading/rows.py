@@ -1,4 +1,4 @@
-"""Decodes what was pulled into rows, and finds what is missing in it.
+"""Decodes pulled messages into rows, and finds those that are missing.
 
 The responses of a batch are put together in the order of their queues and decoded at once: nothing here runs once per
 message.
@@ -48,7 +48,7 @@ class Decoded:
 
 
 def decode_pieces(pieces: Sequence[SpanPiece], columns: Sequence[str], message_filter: MessageFilter) -> Decoded:
-    """Decodes pieces. Those of a queue are in order."""
+    """Decodes pieces. Those of a queue must be in order."""
     decoded = Decoded()
     by_queue: defaultdict[MessageQueue, list[SpanPiece]] = defaultdict(list)
     for piece in pieces:
@@ -70,7 +70,7 @@ def decode_pieces(pieces: Sequence[SpanPiece], columns: Sequence[str], message_f
 
 
 class _Bounds(NamedTuple):
-    """The offsets of each body that are wanted."""
+    """The wanted offsets of each body."""
 
     starts: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ class _Bounds(NamedTuple):
 
 
 def _merge_losses(pieces: Sequence[SpanPiece]) -> list[Loss]:
-    """Returns the losses of a queue, those that follow each other as one."""
+    """Returns the losses of a queue, with adjacent ones merged."""
     losses: list[Loss] = []
     first: SpanPiece | None = None
     for piece in pieces:
@@ -112,7 +112,7 @@ def _locate(bodies: Sequence[SpanPiece]) -> RecordTable:
 
 
 def _select_inside(table: RecordTable, bounds: _Bounds) -> RecordTable:
-    """Returns the records that are wanted. A response may have some that another one has too."""
+    """Returns the wanted records. Responses may overlap."""
     offsets, body = table.queue_offsets, table.body_indexes
     is_inside = (offsets >= bounds.starts[body]) & (offsets < bounds.ends[body])
     return table if is_inside.all() else table.select(is_inside)
@@ -166,7 +166,7 @@ def _set_damages_aside(table: RecordTable, bodies: Sequence[SpanPiece], bounds: 
 
 
 def _find_damaged_offset(table: RecordTable, piece: SpanPiece, damaged: DamagedRecord) -> int:
-    """Returns the queue offset of a damaged record: what it names, if that can be, or the one after the last record."""
+    """Returns the queue offset of a damaged record: its own, if plausible, or the one after the last good record."""
     before = table.queue_offsets[table.body_indexes == damaged.body_index]
     following = max(int(before[-1]) + 1 if len(before) else 0, piece.from_offset)
     named = damaged.queue_offset

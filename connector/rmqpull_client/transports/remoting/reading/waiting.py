@@ -1,8 +1,8 @@
 """Waits for messages by pulls that brokers park.
 
 A broker checks the time limits of parked pulls every 5 s only (rules 3.4), so a pull cannot be parked for a short wait.
-It stays parked when a wait is over, and serves the next wait at the same offset. A proxy gets only as many pulls as it
-can answer at once, and may lose an answer all the same: the first one that comes tells that something is new.
+Instead, it stays parked when a wait is over, and serves the next wait at the same offset. A proxy gets only as many
+pulls as it can answer at once. It may still lose answers, so the first one that arrives counts as news.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ PARKED_AT_PROXY_MAX = 64
 KEPT_MAX = 8
 """The groups and filters whose pulls stay parked between waits."""
 GRID_S = 5.0
-"""How much later than at its time limit a broker answers a parked pull."""
+"""How long after its time limit a broker may answer a parked pull."""
 PAUSE_S = 1.0
-"""The pause before a pull is parked again that a broker refused, or answered as soon as it came."""
+"""The pause before parking a pull again that a broker refused, or answered at once."""
 
 
 class ParkedPulls:
@@ -72,7 +72,7 @@ class ParkedPulls:
 
 
 def _choose_parked(offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
-    """The queues that get a pull: the same ones in each wait, as a broker keeps a pull of another one parked, too."""
+    """The queues that get a pull: the same in each wait, because brokers would keep the pulls of others parked."""
     return offsets if len(offsets) <= PARKED_MAX else dict(sorted(offsets.items())[:PARKED_MAX])
 
 
@@ -97,7 +97,7 @@ class _Link:
         self.place = place
         self.connection = connection
         self.pulls: dict[int, _Pull] = {}
-        self.until_s = 0.0  # until when the broker must have answered something
+        self.until_s = 0.0  # the broker must have answered something by then
 
 
 class _Parked:
@@ -133,7 +133,7 @@ class _Parked:
                 if self._take_in(self._clock(), until_s):
                     return True
             except (ConnectionLost, NotLocatedYet):
-                # The next query of the bounds tells what is wrong, if it does not pass.
+                # If the failure lasts, the next query of the bounds reports it.
                 self.close()
                 return True
             if self._clock() >= until_s:
@@ -147,7 +147,7 @@ class _Parked:
         self._pulls.clear()
 
     def _forget(self, pull: _Pull) -> None:
-        """Ignores the response of a parked pull. There is a message at its offset, so the broker does not keep it."""
+        """Ignores the response of a parked pull. Its offset has a message, so the broker does not keep it parked."""
         if pull.link is not None:
             pull.link.pulls = {opaque: other for opaque, other in pull.link.pulls.items() if other is not pull}
             pull.link = None
@@ -180,7 +180,7 @@ class _Parked:
     def _leave(self, link: _Link, lost: ConnectionLost) -> None:
         """Parks the pulls of a lost connection again, if other connections to proxies are left.
 
-        Several proxies may share an address, and only one of them may be gone. Raises what was lost otherwise.
+        Several proxies may share an address, and only one of them may be gone. Otherwise raises ``lost``.
         """
         if not link.place.is_proxy or self._links == [link]:
             raise lost
@@ -210,7 +210,7 @@ class _Parked:
     # --- responses ----------------------------------------------------------------------------------------------------
 
     def _take_in(self, now_s: float, until_s: float) -> bool:
-        """Waits for responses. Returns whether one tells of messages."""
+        """Waits for responses. Returns whether one of them announces messages."""
         links = {link.connection: link for link in self._links}
         dues_s = [pull.due_s for pull in self._pulls.values() if pull.link is None]
         left_s = min([until_s, *dues_s, *(link.until_s for link in links.values())]) - now_s
@@ -231,12 +231,12 @@ class _Parked:
                 self.close()
                 return True
         if any(link.pulls and link.until_s <= self._clock() for link in links.values()):
-            self.close()  # nothing comes any more
+            self.close()  # no answer will come
             return True
         return has_news
 
     def _judge(self, link: _Link, pull: _Pull, response: ReceivedPull) -> bool:
-        """Whether a response tells that the bounds may have changed. If not, the pull is parked again."""
+        """Whether a response shows that the bounds may have changed. If not, the pull is parked again."""
         code = response.code
         if code == ResponseCode.PULL_NOT_FOUND:  # its time was up, or the broker does not park pulls
             pull.due_s = pull.parked_s + PAUSE_S

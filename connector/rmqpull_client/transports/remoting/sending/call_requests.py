@@ -96,7 +96,7 @@ class Messages(NamedTuple):
     """The messages of a call, in the order of its requests."""
 
     rows: Numbers
-    """The number in the call of each message's row."""
+    """The row number within the call, for each message."""
     bodies: pa.Array
     properties: pa.Array
     encoded: EncodedMessages
@@ -159,7 +159,7 @@ def make_requests(
 
 
 class _TopicPlan(NamedTuple):
-    """What is decided about the rows of one topic."""
+    """The decisions about the rows of one topic."""
 
     queues: Sequence[MessageQueue]
     indexes: Numbers
@@ -202,9 +202,9 @@ def _join_delays(planned: Sequence[_TopicPlan]) -> dict[str, pa.Array]:
 
 
 def _find_single(parts: TopicParts, property_bytes: Numbers, alone: Mapping[str, pa.Array]) -> npt.NDArray[np.bool_]:
-    """Finds the messages that cannot be in a batch (rules 4.10): also those with one of the properties ``alone``.
+    """Finds the messages that cannot be in a batch (rules 4.10), including those with a property in ``alone``.
 
-    A broker chooses the queue by the priority of a single message, and looks at none in a batch.
+    A broker chooses the queue of a single message by its priority, but ignores the priorities in a batch.
     """
     single: npt.NDArray[np.bool_] = property_bytes > BATCH_PROPERTY_BYTES_MAX
     for column in alone.values():

@@ -29,7 +29,7 @@ from rmqpull_client.transports.remoting.sending.send_request import (
 )
 
 ROOM = 512
-"""What a broker may have in flight of one producer: as many single messages, or eight batches."""
+"""What one producer may have in flight at a broker: this many single messages, or eight batches."""
 
 _Key = TypeVar("_Key")
 _AWAY_S = 1.0
@@ -119,7 +119,7 @@ class Outbox:
         return broker
 
     def settle(self, request: SendRequest, outcome: Outcome, error: RmqpullError | None, now_s: float) -> None:
-        """Takes note of what became of a request in flight. ``error`` says why it was not stored."""
+        """Records the outcome of a request in flight. ``error`` says why it was not stored."""
         assert request.queue is not None, "it was sent"
         broker = self._broker(request.queue)
         self._in_flight.discard(request)
@@ -176,7 +176,7 @@ class Outbox:
         request.retries += 1
         request.not_before_s = now_s + pause_s
         if request.not_before_s >= request.limit.deadline_s and (is_away or request.was_away):
-            request.limit.extend(request.not_before_s)  # a broker that comes back is busy at first
+            request.limit.extend(request.not_before_s)  # a broker that has just come back is busy at first
         request.was_away = is_away
         self._paused.append(request)
 
@@ -198,7 +198,7 @@ class Outbox:
         self._drop_failed()
 
     def forgive(self, away_s: float) -> None:
-        """Does not count time in which nobody took in responses."""
+        """Moves all time limits by time in which nobody handled responses."""
         for request in self._in_flight:
             request.attempt_until_s += away_s
         waiting = chain(self._in_flight, self._paused, *self._free.values(), *self._ordered.values())
@@ -207,13 +207,13 @@ class Outbox:
                 request.limit.shift(away_s)
 
     def _drop_failed(self) -> None:
-        """Drops what waits for failed calls. Responses to what is in flight still come."""
+        """Drops the waiting requests of failed calls. Requests in flight still get their responses."""
         self._paused = [request for request in self._paused if request.call.error is None]
         self._free = _keep_open(self._free)
         self._ordered = _keep_open(self._ordered)
 
     def find_next_s(self) -> float | None:
-        """Returns when something is to do without a response: a retry, or a broker counts as away. None: never."""
+        """Returns when something is due without a response: a retry, or a broker to count as away. None: never."""
         times = [request.not_before_s for request in self._paused]
         times += [request.attempt_until_s for request in self._in_flight]
         return min(times, default=None)

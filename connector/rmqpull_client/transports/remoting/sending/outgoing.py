@@ -1,4 +1,4 @@
-"""What a message of a row has besides its columns: its id, its system flag and its delay, in columns."""
+"""What a message has besides the columns of its row: its id, its system flag and its delay, also in columns."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_property_texts(rows: pa.RecordBatch, ids: pa.Array, delays: Mapping[str
 
     Args:
         rows: Columns of ``rmqpull_client.PUBLISH_SCHEMA``.
-        ids: The ids of messages that bring none.
+        ids: Ids for messages that have none.
         delays: Columns of texts by the name of the property: ``DELAY`` or ``TIMER_DELIVER_MS``; null for no delay. And
             those of :func:`make_priorities`.
     """
@@ -103,7 +103,7 @@ def make_delays(times: pa.Array, now_ms: int, has_timer: bool) -> tuple[dict[str
 
 
 def make_priorities(rows: pa.RecordBatch, delays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-    """Returns the property with the priority, null for none. A broker takes it from delayed rows and from groups."""
+    """Returns the property with the priority, null for none. A broker drops it from rows with a delay or group."""
     if "priority" not in rows.schema.names or rows.column("priority").null_count == rows.num_rows:
         return {}
     is_other = pa.repeat(False, rows.num_rows)

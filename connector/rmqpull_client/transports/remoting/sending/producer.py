@@ -41,7 +41,7 @@ from rmqpull_proto.remoting.sending_headers import SendMessageRequestHeaderV2
 TOPICS_PER_CALL_MAX = 1_000
 
 _NOT_WATCHED_S = 0.05
-"""A caller who was busy for longer has not watched the time limits of its requests."""
+"""If the caller was busy for longer, that time does not count towards the limits of its requests."""
 _LOOK_S = 0.1
 
 
@@ -79,7 +79,7 @@ class RemotingProducer:
 
     @property
     def abilities(self) -> Abilities:
-        """What RocketMQ's brokers can do. Nobody is asked."""
+        """What RocketMQ's brokers can do. No server is asked."""
         name_servers = self._channel.connection.name_servers
         return Abilities(
             server=f"the cluster of name server {name_servers}",
@@ -98,7 +98,7 @@ class RemotingProducer:
     def query_message_types(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic accepts.
 
-        A topic without the attribute ``message.type``, as all of 4.x, takes NORMAL, FIFO and DELAY.
+        A topic without the attribute ``message.type``, such as any of 4.x, takes NORMAL, FIFO and DELAY.
         """
         return self._get_facts(topic).attributes.message_types
 
@@ -203,14 +203,14 @@ class RemotingProducer:
             raise RowsRefused("MESSAGE_ILLEGAL", f"{len(reasons)} rows are illegal; the first: {first}", reasons)
 
     def _advance(self, timeout_s: float | None) -> None:
-        """Sends what may go out, waits until something happens or for ``timeout_s``, and takes in responses."""
+        """Sends what may go out, waits until something happens or for ``timeout_s``, and handles responses."""
         now_s = self._clock()
         self._forgive(now_s - self._driven_s)
         if self._exchange is None:
             self._exchange = exchange.Exchange(self._channel)
         for request in list(self._outbox.take_ready(now_s)):
             self._send(request)
-        self._exchange.advance(0.0)  # a connection that is refused is known at once
+        self._exchange.advance(0.0)  # a refused connection shows at once
         if timeout_s is None and not any(sent.is_done for sent in self._in_flight):
             next_s = self._outbox.find_next_s()
             self._exchange.advance(None if next_s is None else max(0.0, next_s - now_s))
@@ -222,7 +222,7 @@ class RemotingProducer:
         self._driven_s = self._clock()
 
     def _forgive(self, away_s: float) -> None:
-        """Does not count time in which nobody waited."""
+        """Moves all time limits by time in which nobody waited."""
         if away_s > _NOT_WATCHED_S:
             self._outbox.forgive(away_s)
             for sent in self._in_flight:
@@ -297,7 +297,7 @@ class RemotingProducer:
 
 
 def _make_command(request: SendRequest, group: str, namespace: str, now_ms: int) -> RemotingCommand:
-    """Makes a request that creates no topic: its template is the topic itself (rules 3.9.3)."""
+    """Makes a request that cannot create its topic: it names the topic itself as the template (rules 3.9.3)."""
     content, queue = request.content, request.queue
     assert isinstance(content, Content), "make_requests has made it"
     assert queue is not None, "the outbox has chosen it"
@@ -320,7 +320,7 @@ def _make_command(request: SendRequest, group: str, namespace: str, now_ms: int)
 
 
 def _find_own_host(name_servers: str) -> str:
-    """Returns the address of this machine towards a name server, for ids. Nothing is sent."""
+    """Returns the address from which this machine reaches a name server, for ids. Nothing is sent."""
     host, _, port = name_servers.replace(",", ";").split(";")[0].strip().rpartition(":")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

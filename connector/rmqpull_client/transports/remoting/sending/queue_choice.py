@@ -134,7 +134,7 @@ def _hash_units(text: str) -> int:
 def hash_consistently(values: Numbers, bucket_count: int) -> Numbers:
     """Returns the bucket of each value by jump consistent hashing, with the numbers of Guava's ``consistentHash``.
 
-    The algorithm is of Lamping and Veach. It ends after about ``ln(bucket_count)`` jumps.
+    The algorithm is by Lamping and Veach. It ends after about ``ln(bucket_count)`` jumps.
     """
     buckets = np.zeros(len(values), np.int64)
     active, states = np.arange(len(values)), values.astype(np.uint64)
@@ -152,8 +152,8 @@ def hash_consistently(values: Numbers, bucket_count: int) -> Numbers:
 class Turns:
     """Takes the queues of each topic in turn, for messages that may go to any of them.
 
-    ``draw`` returns a random number from 0 to below its argument: producers that start together begin with different
-    queues.
+    ``draw`` returns a random number from 0 to below its argument, so that producers that start together begin with
+    different queues.
     """
 
     def __init__(self, draw: Callable[[int], int]) -> None:

@@ -18,14 +18,14 @@ from rmqpull_client.transports.remoting.sending.queue_choice import ANY_QUEUE, N
 BATCH_ROWS_MAX = 4_000
 """A broker handles a batch of this size in about 15 ms. Requests that wait for 200 ms are refused."""
 SPREAD_MAX = 8
-"""To how many queues the rows of one call and topic go, if they may go to any: more would make small batches."""
+"""Over how many queues a call spreads those rows of a topic that may go to any: more would make small batches."""
 BATCH_BYTES_MAX = 4_000_000
 """A broker's ``maxMessageSize`` limits a whole batch too; its default is 4,194,304."""
 BATCH_PROPERTY_BYTES_MAX = 16_384
 """The largest properties of a message in a batch.
 
-Brokers limit them to 32,767 bytes with those that they add. They check that for single messages only: a batch with more
-is acknowledged, but it cannot be read, and neither can what is stored after it.
+Brokers limit them to 32,767 bytes, including those that they add. They check that for single messages only: a batch
+with more is acknowledged, but neither it nor anything stored after it can be read.
 """
 
 
@@ -56,7 +56,7 @@ class RequestRows(NamedTuple):
 def cut_requests(
     kinds: RowKinds, rows_max: int, bytes_max: int, spread: int = 1
 ) -> tuple[Numbers | None, list[RequestRows]]:
-    """Cuts rows into requests. Rows of one queue keep their order, and those for any queue are cut for ``spread``.
+    """Cuts rows into requests. Rows of one queue keep their order; those for any queue go to ``spread`` queues.
 
     Returns the order of the rows in the requests, as row numbers, or None if it is the given one.
     """
@@ -76,7 +76,7 @@ def _sort(kinds: RowKinds) -> Numbers | None:
     free_kinds = np.where(is_free, kinds.sys_flags * 2 + kinds.is_single, 0)
     if _is_sorted(kinds.queues) and (not is_free.any() or _is_sorted(free_kinds[is_free])):
         return None
-    order: Numbers = np.lexsort((free_kinds, kinds.queues))  # a stable sort; the last key is the first one
+    order: Numbers = np.lexsort((free_kinds, kinds.queues))  # a stable sort; the last key is the primary one
     return order
 
 

@@ -37,7 +37,7 @@ def judge(sent: Call) -> tuple[Outcome, RmqpullError | None]:
         return Outcome.ILLEGAL, refusal
     if code in _MOVED or _NO_SUCH_QUEUE.search(remark):
         return Outcome.MOVED, refusal
-    # With code 1, 4.x also refuses access keys. Only failures of the broker may pass.
+    # With code 1, 4.x also refuses access keys. Only failures of the broker may be temporary.
     return (Outcome.RETRY if isinstance(refusal, BrokerFailed) else Outcome.REFUSED), refusal
 
 
