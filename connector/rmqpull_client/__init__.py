@@ -67,7 +67,8 @@ _LOADED_ON_USE = {
     "PUBLISH_SCHEMA": "rmqpull_proto.columns",
     "PULLABLE_SCHEMA": "rmqpull_proto.columns",
 }
-"""What needs gRPC or Arrow. Spark imports this package whenever it looks up data sources, and must not load these."""
+"""The modules of names that need gRPC or Arrow. Spark imports this package whenever it looks up data sources, and must
+not load these."""
 
 __all__ = [
     "EVERYTHING",

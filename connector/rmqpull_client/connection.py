@@ -44,23 +44,23 @@ class Connection:
         endpoints: Addresses ``HOST:PORT`` of one cluster, separated by semicolons or commas, that serve the gRPC
             protocol. Requests go to one of them, and to the next when it does not respond.
         request_timeout_ms: The time limit of one request in milliseconds, all retries included.
-        request_retries: How often a request is retried at most while the broker is unavailable or busy. None: until the
-            time limit.
+        request_retries: The most retries of a request while the broker is unavailable or busy. None: until the time
+            limit.
         request_retry_interval_ms: The pause before the first retry, in milliseconds. It doubles up to one second.
         namespace: RocketMQ's namespace. Topics and groups are named without it, in calls and in results.
         credentials: The keys that sign requests. None: requests are not signed.
         tls: How to encrypt the connection. None: not encrypted.
         client_id: The beginning of the id by which the server knows this client. Host name and process id follow.
         name_servers: Addresses ``HOST:PORT`` of the name servers of one RocketMQ cluster, separated as above.
-        broker_addresses: Addresses to use instead of those that the name servers tell, as
+        broker_addresses: Addresses to use instead of those that the name servers return, as
             :func:`parse_broker_addresses` takes them.
-        poll_name_server_interval_ms: How long a route from a name server is used before it is asked for again, in
+        poll_name_server_interval_ms: How long a route from a name server is used before it is requested again, in
             milliseconds.
-        server_away_timeout_ms: How long a request waits in all, in milliseconds, while its servers are away that have
-            answered this process before, or that are brokers of a route. 0, or less than ``request_timeout_ms``: as
-            long as for any other server.
+        server_away_timeout_ms: The total time in milliseconds that a request waits for servers that are away, but have
+            answered this process before or are brokers of a route. 0, or less than ``request_timeout_ms``: as long as
+            for any other server.
         parent_topic: The topic whose brokers have the light message queues (topics ``%LMQ%NAME``) that are read. The
-            names of lite topics tell theirs.
+            names of lite topics contain theirs.
     """
 
     endpoints: str = ""
@@ -90,7 +90,7 @@ class Connection:
 
 
 def parse_addresses(text: str) -> tuple[str, ...]:
-    """Returns the addresses ``HOST:PORT`` in a text, which semicolons or commas separate, each once.
+    """Returns the addresses ``HOST:PORT`` in a text, separated by semicolons or commas, each once.
 
     Raises ValueError if there is anything else in it.
     """

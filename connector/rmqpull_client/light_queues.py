@@ -1,4 +1,4 @@
-"""The names of light message queues and of lite topics, and whose route leads to them (rules 3.18). Pure."""
+"""The names of light message queues and of lite topics, and the topic whose route leads to them (rules 3.18). Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rmqpull_client.errors import OptionError
 LIGHT_PREFIX = "%LMQ%"
 """How the names of light message queues begin."""
 _LITE_PREFIX = "%LMQ%$"
-_LIGHT = re.compile(r"%LMQ%[!-+\--.0-~]{1,240}")  # a folder has this name; commas separate such names in a property
+_LIGHT = re.compile(r"%LMQ%[!-+\--.0-~]{1,240}")  # it names a folder, and commas separate such names
 _LITE = re.compile(r"%LMQ%\$([%|a-zA-Z0-9_-]{1,127})\$([a-zA-Z0-9_-]{1,64})")
 _LITE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def is_light(topic: str) -> bool:
-    """Whether a topic is a light message queue. Those of lite topics are, too."""
+    """Whether a topic is a light message queue. The queues of lite topics are, too."""
     return topic.startswith(LIGHT_PREFIX)
 
 
 def name_light(topic: str) -> str | None:
-    """Returns the topic if it is a light message queue, and else None."""
+    """Returns the topic if it is a light message queue, or else None."""
     return topic if is_light(topic) else None
 
 
@@ -41,16 +41,16 @@ def name_lite_topic(parent_topic: str, lite_topic: str) -> str:
 
 
 def find_parent(topic: str) -> str | None:
-    """Returns the parent topic that the name of a lite topic's queue tells, or None: that of others does not."""
+    """Returns the parent topic in the name of a lite topic's queue, or None for a name without one."""
     match = _LITE.fullmatch(topic)
     return match[1] if match else None
 
 
 def find_route_topic(connection: Connection, topic: str) -> str:
-    """Returns by whose route the brokers of a topic are found, by its name on the broker.
+    """Returns the topic whose route leads to the brokers of ``topic``, by its name on the broker.
 
     That is the topic itself, or the parent topic of a light message queue, which has no route of its own. Raises
-    OptionError if nobody has named the parent topic, and for a connection with a namespace.
+    OptionError if the parent topic is not known, and for a connection with a namespace.
     """
     if not is_light(topic):
         return wrap_name(connection.namespace, topic)

@@ -14,7 +14,7 @@ _AFTER = "continues after these messages, or at the end of the queue if it ends 
 class Loss(NamedTuple):
     """The lost messages ``[from_offset, until_offset)``. The range is empty if their number is unknown.
 
-    ``resume`` says what a query does that survives the loss: the rest of a sentence that begins with "the query".
+    ``resume`` completes a sentence that begins with "the query": what a query does if it survives the loss.
     """
 
     queue: MessageQueue
@@ -29,7 +29,7 @@ OnLoss = Callable[[Loss], None]
 
 
 def refuse_loss(loss: Loss) -> None:
-    """Raises DataLoss with the text of the loss, and what the query would do without this error."""
+    """Raises DataLoss. Its text describes the loss, and what the query would do without this error."""
     raise DataLoss(
         f"{loss.text} To go on without them, set option failOnDataLoss to false (for a client's read: pass on_loss); "
         f"the query then {loss.resume}. Otherwise restore the topic first."

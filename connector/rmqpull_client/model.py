@@ -31,7 +31,7 @@ class Bounds(NamedTuple):
     max_offset: int
 
     def clamp(self, offset: int) -> int:
-        """Returns the offset if it is within the bounds or at their end, and else the nearer bound."""
+        """Returns the offset if it is within the bounds or at their end, or else the nearer bound."""
         return min(max(offset, self.min_offset), self.max_offset)
 
 
@@ -41,8 +41,8 @@ class TopicBounds:
 
     ``creation_id`` changes when the topic is deleted and created again. It is None if the server has no such ids.
     ``rows_lost`` counts, by queue, the rows that one query has reported as lost. Queues without such rows are left out.
-    It is None if the server does not count them. ``unreadable`` are queues that exist and that nobody is permitted to
-    read now, as far as the server tells them.
+    It is None if the server does not count them. ``unreadable`` are queues that exist but that nobody is permitted to
+    read now, as far as the server reports them.
     """
 
     creation_id: str | None

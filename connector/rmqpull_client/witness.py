@@ -1,8 +1,8 @@
-"""Witnesses: what a reader remembers of a message that it has passed, to notice later that history was rewritten.
+"""Witnesses: what a reader remembers of a message that it has passed, to detect later that history was rewritten.
 
 A server's data may be restored from a backup, lose its tail in a crash, or belong to a topic that was created again. If
 the queue has grown past the reader's offset since then, its bounds do not show it. The message before that offset does:
-it is another one now.
+it is a different one now.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 DIGEST_BYTES = 6
-"""48 bits: two different messages look the same once in 280 million million times."""
+"""48 bits: two different messages look the same once in 280 trillion times."""
 PULLS_MAX = 500
 """The messages that one look may ask for. A micro-batch makes two: it compares witnesses, and records new ones."""
 BYTES_MAX = 8 << 20

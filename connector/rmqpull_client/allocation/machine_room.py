@@ -15,7 +15,7 @@ class ByMachineRoom(Strategy):
     """``AllocateMessageQueueByMachineRoom`` (rules 2.5): only the queues of some rooms are allocated.
 
     The room of a broker is the part of its name before ``@``. Queues are divided evenly; the first consumers get one
-    more each of the queues that remain.
+    more each while queues remain.
     """
 
     consumeridcs: frozenset[str]

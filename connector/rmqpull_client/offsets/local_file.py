@@ -37,7 +37,7 @@ class LocalFileOffsetStore:
     """Stores the offsets of one group in ``<directory>/<client_id>/<group>/offsets.json``.
 
     The previous content is kept in ``offsets.json.bak``. Each call reads the file again, because another process may
-    have changed it; but of two changes at the same moment one is lost.
+    have changed it; but if two processes change it at the same moment, one change is lost.
 
     Args:
         directory: A path, which may begin with ``~``.
@@ -153,7 +153,7 @@ def _format_name(name: str) -> str:
 
 
 def parse_offset_table(text: str) -> dict[MessageQueue, int]:
-    """Parses the text of an offset file, with any blanks and any order.
+    """Parses the text of an offset file, with any blanks and in any order.
 
     Raises ValueError with the place of the error.
     """

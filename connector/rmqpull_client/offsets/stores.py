@@ -82,9 +82,9 @@ def make_offset_store(group: ConsumerGroup, client: Callable[[int], BrokerClient
 
 
 def make_offset_look_up(group: ConsumerGroup | None, client: BrokerClient, pull_group: str) -> OffsetLookUp:
-    """Returns what finds the offsets at which a reader of the group starts, and ends.
+    """Returns a look-up of the offsets at which a reader of the group starts and ends.
 
-    ``pull_group`` is the group that the reader's pulls name: it may pull, and another one may not.
+    ``pull_group`` is the group that the reader's pulls name: the broker may permit pulls to no other group.
     """
     if group is None or group.message_model != BROADCASTING:
         return _LookUp(client, pull_group, None)

@@ -1,7 +1,7 @@
 """Servers that are away: which ones have answered before, and how long a request waits for them. Nothing here waits.
 
-A server that has never answered is perhaps named wrongly, so a request to it ends after the request timeout. One that
-has answered before is perhaps restarted. A request waits for it in windows of the request timeout, until
+A server that has never answered may have the wrong address, so a request to it ends after the request timeout. One that
+has answered before may be restarting. A request waits for it in windows of the request timeout, until
 ``Connection.server_away_timeout_ms`` is over.
 """
 
@@ -17,7 +17,7 @@ from typing import Protocol
 from rmqpull_client.connection import Connection
 
 LOG_INTERVAL_S = 10.0
-"""How often a process logs that it waits, however many requests, queues and threads do."""
+"""How often a process logs that it waits, however many requests, queues and threads are waiting."""
 ADDRESSES_MAX = 10_000
 """The addresses that a process remembers. Above it, the oldest is forgotten."""
 CLOSINGS_MAX = 4
@@ -27,12 +27,12 @@ _logger = logging.getLogger(__name__)
 
 
 def make_key(connection: Connection, address: str) -> str:
-    """Returns under what a server is remembered: one that answers over TLS need not answer without it."""
+    """Returns the key under which a server is remembered: one that answers over TLS need not answer without it."""
     return address if connection.tls is None else f"{address} over TLS"
 
 
 class Memory(Protocol):
-    """Where processes that belong together share what has answered."""
+    """Shares the servers that have answered among related processes."""
 
     def add(self, address: str) -> None:
         """Notes an address."""
@@ -63,13 +63,13 @@ class AnsweredServers:
                 self.shared.add(address)
 
     def share(self, memory: Memory) -> None:
-        """Shares what has answered, also before, with other processes."""
+        """Shares the servers that have answered, including earlier ones, with other processes."""
         self.shared = memory
         for address in self.list():
             memory.add(address)
 
     def update(self, addresses: Iterable[str]) -> None:
-        """Takes over what another process has noted."""
+        """Adds the servers that another process has noted."""
         for address in addresses:
             self.add(address)
 
@@ -79,12 +79,12 @@ class AnsweredServers:
 
 
 ANSWERED = AnsweredServers()
-"""Those of this process."""
+"""The servers that have answered this process."""
 
 
 @dataclass
 class TimeLimit:
-    """Until when one request is repeated, in seconds of one clock.
+    """The time limit of one request, repeats included, in seconds of one clock.
 
     ``request_s`` is the length of a window, and ``away_s`` that of all windows together.
     """
@@ -111,7 +111,7 @@ class TimeLimit:
         return True
 
     def shift(self, seconds: float) -> None:
-        """Does not count this time."""
+        """Moves the limit by time that does not count."""
         self.since_s += seconds
         self.deadline_s += seconds
 
@@ -125,7 +125,7 @@ class WaitLog:
         self._next_s = 0.0
 
     def note(self, limit: TimeLimit, now_s: float, servers: str) -> None:
-        """Notes that a request has waited until ``now_s`` of its own clock, which logs it if a line is due."""
+        """Notes that a request has waited until ``now_s`` of its own clock, and logs it if a line is due."""
         waited_s = now_s - limit.since_s
         if waited_s < LOG_INTERVAL_S:
             return
@@ -142,4 +142,4 @@ class WaitLog:
 
 
 WAITS = WaitLog()
-"""That of this process."""
+"""The log of this process."""

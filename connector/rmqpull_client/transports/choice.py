@@ -11,13 +11,13 @@ from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.transports.port import BrokerClient, Producer
 
 PRODUCER_GROUP = "rmqpull-producer"
-"""The producer group of those that name none."""
+"""The producer group of producers that name none."""
 
 
 def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerClient:
     """Returns a client for a broker, over the fastest transport that the server has.
 
-    With ``Connection.name_servers`` it is a client for a RocketMQ cluster, by the remoting protocol. It connects when
+    With ``Connection.name_servers`` it is a client for a RocketMQ cluster, over the remoting protocol. It connects when
     it is used. All clients of a process with equal connections share one gRPC connection, or a pool of connections.
 
     Args:
@@ -70,7 +70,7 @@ def _connect_by_grpc(settings: Connection, flow: Flow) -> BrokerClient:
 
 
 def _require_numpy() -> None:
-    """Raises OptionError. The text names the Python, because Spark's workers may run another one than the driver."""
+    """Raises OptionError without NumPy. The text names the Python: Spark's workers may run another than the driver."""
     if importlib.util.find_spec("numpy") is None:
         raise OptionError(
             "Option nameServers (Connection.name_servers) needs NumPy, which is not installed for the Python at "

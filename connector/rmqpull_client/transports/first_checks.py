@@ -1,4 +1,4 @@
-"""What to check first at an address that does not respond, by what was seen there."""
+"""What to check first at an address that does not respond, depending on what was seen there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def name_first_check(seen: str, option: str) -> str:
 def ask_for_restart(server: str, option: str | None) -> str:
     """Returns the sentences for a server that has answered before.
 
-    ``server`` is its kind, and ``option`` the one that limited the waiting, unless something else did.
+    ``server`` is its kind. ``option`` is the option that limited the wait, or None if something else did.
     """
     more = f" Raise option {option} if it takes longer to restart." if option else ""
     return f"It has answered before: check that the {server} is running.{more}"

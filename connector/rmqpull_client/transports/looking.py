@@ -1,4 +1,4 @@
-"""What looks at single messages have in common: how a message becomes a witness, and how many are asked for at once."""
+"""Shared by the looks at single messages: how a message becomes a witness, and how many are requested at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FIRST_PULLS = 4
-"""How many messages are asked for while their size is not known."""
+"""How many messages are requested while their size is not known."""
 COLUMNS = ("queueOffset", "msgId", "body", "storeTimestamp")
 """The columns of a message from which its witness is made."""
 
@@ -36,7 +36,7 @@ def _digest(message_id: str | None, body: bytes | None) -> str:
 
 
 class LookLimit:
-    """Limits the bytes of a look: it asks for as many messages at once as fit if they are as large as those before."""
+    """Limits the bytes of a look: it requests as many messages at once as fit if they are as large as earlier ones."""
 
     def __init__(self, byte_max: int, in_flight_max: int) -> None:
         self._left = byte_max
@@ -45,11 +45,11 @@ class LookLimit:
         self._is_known = False
 
     def count_next(self) -> int:
-        """Returns how many messages to ask for now; 0 when there are enough bytes."""
+        """Returns how many messages to request now; 0 when there are enough bytes."""
         return max(1, min(self._in_flight_max, self._left // self._largest)) if self._left > 0 else 0
 
     def add(self, sizes: Iterable[int]) -> None:
-        """Takes in the sizes of messages."""
+        """Records the sizes of messages."""
         for size in sizes:
             self._left -= size
             self._largest = max(self._largest, size) if self._is_known else max(size, 1)

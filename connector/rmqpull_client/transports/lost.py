@@ -1,10 +1,10 @@
-"""How many connections this process has lost: after each, a server may have been started again with other data."""
+"""How many connections this process has lost: after each, the server may have restarted with other data."""
 
 from __future__ import annotations
 
 
 class LostConnections:
-    """Counts. Threads may share it: of two losses at the same moment it may count one."""
+    """A counter that threads may share: of two losses at the same moment, it may count only one."""
 
     def __init__(self) -> None:
         self.count = 0

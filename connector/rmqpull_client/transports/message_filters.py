@@ -1,4 +1,4 @@
-"""What a client does itself about message filters. The broker evaluates them."""
+"""The client's part in message filters, which the broker evaluates."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ if TYPE_CHECKING:  # Spark imports this module, through planning, when it looks 
 
 NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
 TOOLS_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has, for RocketMQ's own tools. Brokers of 4.x that check access keys let only those use it
-who have the right to."""
+"""A group that every broker has, for RocketMQ's own tools. Brokers of 4.x that check access keys permit it only to
+users with that right."""
 _logger = logging.getLogger(__name__)
 
 
 class QueueRows(NamedTuple):
     """Messages of one queue, in order, as batches of Arrow rows.
 
-    Their columns are those that :meth:`BrokerClient.read` was asked for.
+    They have the columns that :meth:`BrokerClient.read` was asked for.
     """
 
     queue: MessageQueue
@@ -43,7 +43,7 @@ class RangeCutter(Protocol):
         """Returns the parts of each range, each as long as its limit permits.
 
         A message that is larger than the limit is a part of its own. Lost messages are in no part, so a range without
-        messages has no parts. Raises OptionError if the server does not tell sizes, even if ``wanted`` is empty.
+        messages has no parts. Raises OptionError if the server does not report sizes, even if ``wanted`` is empty.
         """
 
 
@@ -75,17 +75,17 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
     def find_offsets_at(
         self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP
     ) -> dict[MessageQueue, int]:
-        """See :class:`OffsetLookUp`. Where messages must be looked at to find them, ``group`` pulls these."""
+        """See :class:`OffsetLookUp`. If messages must be pulled to find the offsets, the pulls name ``group``."""
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """Returns the queues of each topic with their bounds. Topics that do not exist are left out.
 
-        With ``query_id``, the result also counts the rows that :meth:`report_lost` was told of under this id, if the
-        server counts them.
+        With ``query_id``, the result also counts the rows that were reported to :meth:`report_lost` under this id, if
+        the server counts them.
         """
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
-        """Lets the server count lost rows under ``query_id``. A repeated report counts once.
+        """Makes the server count lost rows under ``query_id``. A repeated report counts once.
 
         Does nothing if the server cannot count them.
         """
@@ -139,15 +139,15 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
     ) -> dict[MessageQueue, Witness | None]:
         """Looks at one message of each queue, without a filter. No consumer offset is read or set.
 
-        Returns its witness, or None where the master has no message at the offset. Queues are left out that nobody
-        answers for within the request timeout, or that a slave answers for, or that are refused, or that follow when
-        the messages have ``byte_max`` bytes. An answer may exceed it by what was in flight. It raises nothing for them:
-        who looks has no need of the messages.
+        Returns its witness, or None if the master has no message at the offset. Some queues are left out, without an
+        error, because callers can do without them: those whose broker does not answer within the request timeout,
+        refuses, or answers as a slave, and those that remain once the messages have ``byte_max`` bytes. The total may
+        exceed this limit by what was in flight.
         """
 
     @property
     def lost_connections(self) -> int | None:
-        """A number that is another one after a broker may have started again, with other data.
+        """A number that changes when a broker may have restarted with other data.
 
         It may change for other reasons too. None if the transport cannot tell.
         """
@@ -155,11 +155,11 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Raises OptionError if the group has members whose consumer offsets this client would overwrite.
 
-        Servers of the gRPC protocol are not asked: there, a client that pulls is a member like others.
+        Servers are not asked over gRPC: there, a client that pulls is a member like others.
         """
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Sets the group's consumer offsets. Return the previous ones as far as the server tells them.
+        """Sets the group's consumer offsets. Returns the previous ones, as far as the server reports them.
 
         Over the standard protocol, the returned offsets may already be the new ones.
         """
@@ -214,8 +214,8 @@ class CommitRecord(NamedTuple):
 class CommitResponse(NamedTuple):
     """Whether the transaction was committed before, and whether the server has checked that it was the same one.
 
-    ``missing_count`` is how many numbers before that of the transaction were never committed. ``is_refused``: nothing
-    was committed, because of them.
+    ``missing_count`` is how many numbers before that of the transaction were never committed. ``is_refused`` says that
+    nothing was committed because of them.
     """
 
     was_committed: bool
@@ -227,8 +227,8 @@ class CommitResponse(NamedTuple):
 class Abilities(NamedTuple):
     """What a producer can do. The sink delivers accordingly, and refuses options that need more.
 
-    The texts become parts of errors: ``server`` names who lacks something, and ``no_columns`` and ``no_stages`` say
-    why. ``create_topic`` and ``allow_writes`` are commands for ``{topic}``.
+    The texts become parts of errors: ``server`` names the server that lacks something, and ``no_columns`` and
+    ``no_stages`` say why. ``create_topic`` and ``allow_writes`` are commands for ``{topic}``.
     """
 
     server: str
@@ -242,17 +242,17 @@ class Abilities(NamedTuple):
     property_rules: PropertyRules
     """Which properties of a message the server cannot carry."""
     topics_per_call_max: int = 1
-    """How many topics one call in columns may be for."""
+    """The most topics of one call in columns."""
     tells_commit_gaps: bool = False
     """Whether commits count the missing numbers of a query's transactions, and can be refused because of them."""
     takes_priorities: bool = True
     """Whether rows may have a priority."""
     keeps_order: bool = False
-    """Whether calls that are in flight at the same time keep the order of their rows, also when some are refused."""
+    """Whether calls that are in flight at the same time keep the order of their rows, even when some are refused."""
 
 
 class Producer(Protocol):
-    """What Spark's sink asks of a server, whatever the transport. It is not public API.
+    """What Spark's sink needs from a server, whatever the transport. It is not public API.
 
     Every call raises BrokerUnavailable if no server responds in time, and RequestRefused.
     """
@@ -283,7 +283,7 @@ class Producer(Protocol):
     ) -> Callable[[], Any]:
         """Stages a batch as call number ``sequence`` of a stage. The returned function waits for the response.
 
-        The response tells whether the transaction was committed before. The server drops the stage after ``timeout_ms``
+        The response says whether the transaction was committed before. The server drops the stage after ``timeout_ms``
         without a further call.
         """
 

@@ -1,7 +1,7 @@
 """Which properties of a message a server cannot carry, found in columns.
 
-A property cannot be carried if its name is RocketMQ's own (rules 5.11), or if a character ends its name or its value
-before its end (rules 4.8), or is refused by the server (rules 5.11, row 8).
+A property cannot be carried if its name is RocketMQ's own (rules 5.11), or if a character in it would end its name or
+its value early (rules 4.8) or is refused by the server (rules 5.11, row 8).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NOT_WRITABLE = pa.array(sorted(NOT_WRITABLE), pa.string())
 class Characters(NamedTuple):
     """Characters that a text cannot have.
 
-    ``pattern`` finds them, in RE2's syntax. ``first_bytes`` are the bytes with which they begin in UTF-8: a look at
-    all bytes at once takes a fraction of the time of a search in each text.
+    ``pattern`` finds them, in RE2's syntax. ``first_bytes`` are the bytes with which they begin in UTF-8: scanning all
+    bytes at once takes a fraction of the time of searching each text.
     """
 
     pattern: str
@@ -60,7 +60,7 @@ class PropertyRules(NamedTuple):
 
 
 KEPT_BY_BROKERS = PropertyRules(SEPARATORS, _VALUE_END, needs_text=True)
-"""Over the remoting protocol. A value keeps character 1: a reader divides an entry at its first one (rules 4.8)."""
+"""Over the remoting protocol. A value may have character 1: a reader splits an entry at the first one (rules 4.8)."""
 KEPT_IN_COLUMNS = PropertyRules(_CONTROLS, _CONTROLS, needs_text=False)
 """Over our extension of the gRPC protocol."""
 KEPT_BY_PROXIES = KEPT_IN_COLUMNS._replace(needs_text=True)
@@ -75,7 +75,7 @@ class BrokenRule(NamedTuple):
 
 
 def find_uncarried(names: pa.Array, values: pa.Array, rules: PropertyRules) -> Iterator[BrokenRule]:
-    """Yields the rules that some properties may break, in the order in which they count."""
+    """Yields the rules that some properties may break, in order of precedence."""
     if rules.needs_text:
         yield BrokenRule(_is_empty(names), lambda _: "a property has an empty name")
     own = pc.is_in(names, value_set=_NOT_WRITABLE)

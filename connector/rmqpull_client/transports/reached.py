@@ -1,4 +1,4 @@
-"""What one process has reached of a server or a cluster, in a form that travels to another process."""
+"""What one process has reached of a server or a cluster, in a form that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_reached(connection: Connection, topics: Iterable[str]) -> Reached:
 
 
 def write_routes(connection: Connection, topics: Iterable[str]) -> dict[str, bytes]:
-    """Returns the routes of topics that name servers tell now, as texts by the names of topics on the broker."""
+    """Returns the current routes of topics from the name servers, as texts by the names of topics on the broker."""
     if not connection.name_servers:
         return {}
     # Imported here, as above.
@@ -60,7 +60,7 @@ def write_routes(connection: Connection, topics: Iterable[str]) -> dict[str, byt
 
 
 def read_routes(texts: Mapping[str, bytes]) -> Reached:
-    """Reverses :func:`write_routes`. Texts that are no routes are left out."""
+    """Reverses :func:`write_routes`. Texts that contain no route are left out."""
     routes: dict[str, TopicRoute] = {}
     for name, text in texts.items():
         with suppress(WireError):
@@ -69,7 +69,7 @@ def read_routes(texts: Mapping[str, bytes]) -> Reached:
 
 
 def expect_queues(connection: Connection, queues: Iterable[MessageQueue]) -> None:
-    """Lets this process wait for the brokers of queues that an earlier process has read, if they are away.
+    """Makes this process wait for the brokers of queues that an earlier process has read, if they are away.
 
     The servers of ``endpoints`` need no such wait: they know all queues.
     """
@@ -79,12 +79,12 @@ def expect_queues(connection: Connection, queues: Iterable[MessageQueue]) -> Non
 
         cluster = get_remoting_channel(connection).cluster
         for queue in queues:
-            with suppress(OptionError):  # a light message queue that is no longer read, nor its parent topic named
+            with suppress(OptionError):  # a light message queue that is no longer read: no option names its parent
                 cluster.expect(find_route_topic(connection, queue.topic), queue.broker_name, queue.queue_id + 1)
 
 
 def take_over_reached(connection: Connection, reached: Reached) -> None:
-    """Lets this process wait for what another one has reached, as if it had reached it itself."""
+    """Makes this process wait for what another one has reached, as if it had reached it itself."""
     ANSWERED.update(reached.addresses)
     if reached.routes or reached.is_proxied is not None:
         # Imported here, as above.
@@ -95,4 +95,4 @@ def take_over_reached(connection: Connection, reached: Reached) -> None:
             cluster.is_proxied = reached.is_proxied
         for name, route in reached.routes.items():
             if cluster.get_known(name) is None:
-                cluster.learn(name, route, -math.inf)  # it is asked for again when it is used
+                cluster.learn(name, route, -math.inf)  # as old as can be, so it is requested again on use

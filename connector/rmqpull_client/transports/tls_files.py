@@ -22,7 +22,7 @@ class TlsFiles(NamedTuple):
 def read_tls_files(tls: Tls) -> TlsFiles:
     """Reads and checks the files of ``tls``. Raises OptionError for an unusable file.
 
-    They are checked here because gRPC does not say what is wrong with them.
+    They are checked here, because gRPC does not say what is wrong with them.
     """
     roots = None if tls.ca_file is None else _read("tlsCaFile", tls.ca_file)
     if tls.ca_file is not None and roots is not None:
