@@ -15,7 +15,7 @@ _Place = tuple[int, Any]
 
 
 def drain(writer: DataStreamWriter) -> QueryLag:
-    """Runs a query with the trigger AvailableNow until nothing is left of what its topics have now.
+    """Runs a query with the trigger AvailableNow until it has read all that its topics have now.
 
     ``writer`` is the query as it would be started, with its checkpoint and without a trigger. Each run keeps the limits
     of the source. PySpark 4.0 and 4.1 run one micro-batch in each run, so ``drain`` runs the query again and again, and

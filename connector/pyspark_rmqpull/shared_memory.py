@@ -1,4 +1,4 @@
-"""What the Python processes of one application on one machine share: who has answered, and the routes of topics.
+"""What the Python processes of one application share on one machine: servers that have answered, and routes of topics.
 
 Spark plans and commits each micro-batch of a sink in a Python process that it may have just started. Such a process
 has reached nothing itself, and the servers may be away. Spark's folder for temporary files belongs to one application,
@@ -52,14 +52,14 @@ class RouteFiles:
         self._folder = _find_folder(environment)
 
     def keep(self, connection: Connection, topics: Iterable[str]) -> None:
-        """Keeps the routes of topics, as far as name servers tell them now."""
+        """Keeps the routes of topics, as far as name servers return them now."""
         for name, text in write_routes(connection, topics).items() if self._folder is not None else ():
             path = self._find_path(connection, name)
             new = path.with_suffix(f".{os.getpid()}")
             with suppress(OSError):
                 if not path.exists() or path.read_bytes() != text:
                     new.write_bytes(text)
-                    new.replace(path)  # at once, because other processes read it
+                    new.replace(path)  # atomically, because other processes read it
 
     def recall(self, connection: Connection, topics: Iterable[str]) -> Reached:
         """Returns the routes that were kept."""
@@ -76,7 +76,7 @@ class RouteFiles:
 
 
 def share_memory(answered: AnsweredServers = ANSWERED, environment: Mapping[str, str] = os.environ) -> None:
-    """Shares what has answered with the other processes of the application, if Spark says where."""
+    """Shares the servers that have answered with the application's other processes, if Spark has a folder for it."""
     if answered.shared is None and (folder := _find_folder(environment)) is not None:
         answered.share(AnsweredFile(folder / FILE_NAME))
 

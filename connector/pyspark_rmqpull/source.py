@@ -46,7 +46,7 @@ class RmqpullDataSource(DataSource):
         return RmqpullBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of a stream. With a schema of the user, it is the first to see the options."""
+        """The reader of a stream. If the user gives a schema, it is the first to see the options."""
         options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
         from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader

@@ -22,7 +22,7 @@ def prepare_worker() -> None:
 
 
 def drop_importers() -> None:
-    """Lets go of importers that would read Spark's archives again. Call it whenever Spark calls the connector.
+    """Drops importers that would read Spark's archives again. Call it whenever Spark calls the connector.
 
     Before each call, a worker of PySpark 4.0 and 4.1 makes every importer read the directory of its archive again
     (SPARK-54744). Each package that was imported from pyspark.zip has one: 18 reads, which take 0.13 s. Python makes
@@ -42,8 +42,8 @@ def _is_of_spark(archive: str) -> bool:
 def _settle_memory() -> None:
     """Freezes what is loaded when the first task starts.
 
-    Spark's daemon collects garbage after each task. Nearly everything that it scans are modules, which never become
-    garbage: freezing them saves a tenth of a second for each task.
+    Spark's daemon collects garbage after each task. Nearly everything that it scans belongs to modules, which never
+    become garbage: freezing them saves a tenth of a second for each task.
     """
     gc.freeze()
     reuse_memory()

@@ -161,13 +161,13 @@ def lag(of: Query | Mapping[str, Any] | None) -> QueryLag:
 
 
 def _has_no_report(source: Mapping[str, Any]) -> bool:
-    """Whether the latest ends are in the end of the micro-batch, because this Spark does not ask for them."""
+    """Whether the latest ends are in the end of the micro-batch, because this Spark never asks the source for them."""
     end = parse_offset(source.get("endOffset"))
     return isinstance(end, Mapping) and "latestOffset" in end
 
 
 def _find_queues(index: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
-    """The lag of each queue of a source. None for another source, which only the form of its offsets shows."""
+    """The lag of each queue of a source. Nothing for another source, which only the form of its offsets shows."""
     try:
         end = QueueOffsets.from_json(parse_offset(source.get("endOffset")))
         latest_form = parse_offset(source.get("latestOffset"))

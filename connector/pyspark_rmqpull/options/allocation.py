@@ -29,7 +29,7 @@ INNER_STRATEGIES = ("AVG", "AVG_BY_CIRCLE", CONSISTENT_HASH)
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationOptions:
-    """Those of allocation become an :class:`Allocation`; the last three limit what one task reads."""
+    """The options of allocation become an :class:`Allocation`; the last three limit what one task reads."""
 
     num_partitions: int | None = option(
         integer(1, 10_000),

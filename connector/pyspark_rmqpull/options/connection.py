@@ -136,7 +136,7 @@ class ConnectionOptions:
     def choose_away_timeout(self: _Options, given: Given) -> _Options:
         """Returns the options with the default of ``serverAwayTimeoutMs``, unless it is set.
 
-        The default depends on the mode; and who sets the time limit of a request gets it for all servers.
+        The default depends on the mode. A user who limits the time of requests gets that limit for all servers.
         """
         if self.server_away_timeout_ms is not None or given.mode is None:
             return self

@@ -96,7 +96,7 @@ def refuse_stray_name_server_options(given: Given, options: object) -> None:
 
 
 def refuse_byte_limits_of_clusters(given: Given, options: object) -> None:
-    """A limit of bytes is planned with sizes that RocketMQ's brokers do not tell."""
+    """A limit of bytes needs message sizes, which RocketMQ's brokers do not report."""
     limits = [name for name in _INSTEAD_OF_BYTES if name in given and "nameServers" in given]
     if limits:
         raise OptionError(
@@ -148,7 +148,7 @@ def refuse_stray_progress(given: Given, options: ProgressOptions) -> None:
 
 
 def refuse_impossible_allocation(given: Given, options: AllocationOptions) -> None:
-    """A strategy has its required parameter, its consumers are as many as the partitions, and have rooms."""
+    """A strategy has its required parameter, and as many consumers as partitions, each with a room if it needs one."""
     strategy = options.allocate_strategy
     if (parameter := _PARAMETER_OF.get(strategy)) is not None and parameter not in given:
         raise OptionError(f"Option {parameter} is missing: allocateStrategy {strategy} requires it.")
@@ -247,7 +247,7 @@ def refuse_exactly_once_of_clusters(given: Given, options: SendingOptions) -> No
 
 
 def refuse_gaps_without_commits(given: Given, options: SendingOptions) -> None:
-    """Only commits have numbers that can jump."""
+    """Only exactly-once commits have numbers in which the broker can see a gap."""
     if options.on_commit_gap == FAIL and options.delivery == AT_LEAST_ONCE:
         raise OptionError(
             f"Option onCommitGap is {FAIL} and delivery is {AT_LEAST_ONCE}, which commits nothing. Set delivery to "

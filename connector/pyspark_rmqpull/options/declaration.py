@@ -173,7 +173,7 @@ def _read_value(entry: Option, given: Mapping[str, str]) -> Any:
 
 
 def refuse_other_side(own: Sequence[Option], others: Sequence[Option], options: Mapping[str, str], why: str) -> None:
-    """Raises OptionError for an option that only the other side has; ``why`` is such as "writes, and this is a read".
+    """Raises OptionError for an option that only the other side has; ``why`` reads like "writes, and this is a read".
 
     A temporary view of SQL hands all its options to reads and to ``INSERT INTO``, and an ``INSERT INTO`` looks the
     same as ``df.write``. So an option without effect is refused: users must not think that it worked.

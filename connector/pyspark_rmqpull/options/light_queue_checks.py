@@ -13,7 +13,7 @@ _OPTIONS = ("liteTopics", "parentTopic")
 
 
 def refuse_stray_light_queues(given: Given, options: SelectionOptions) -> None:
-    """Lite topics need one parent topic, light message queues need theirs to be named, and nobody lists either."""
+    """Lite topics need one parent topic, light message queues need theirs to be named, and no server lists either."""
     if "liteTopics" in given:
         if "topic" not in given or len(options.topic or ()) != 1:
             raise OptionError(

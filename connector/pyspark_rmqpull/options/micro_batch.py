@@ -16,7 +16,7 @@ PROCESSING_TIME = "processingTime"
 
 @dataclass(frozen=True, kw_only=True)
 class MicroBatchOptions:
-    """They become the :class:`Limits` of a micro-batch."""
+    """The options that become the :class:`Limits` of a micro-batch."""
 
     max_offsets_per_trigger: int | None = option(
         integer(1, INT64_MAX),  # Spark hands the limit through a Java long
@@ -72,7 +72,7 @@ class MicroBatchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowOptions:
-    """They become the :class:`Flow` of pulls; ``idleWaitMs`` is up to the reader of a stream."""
+    """The options that become the :class:`Flow` of pulls, and ``idleWaitMs`` for the reader of a stream."""
 
     idle_wait_ms: int = option(
         integer(0, 60_000),

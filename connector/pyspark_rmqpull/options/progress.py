@@ -1,4 +1,4 @@
-"""Options of a query's progress: the consumer group, where the query starts and ends, and what a data loss does."""
+"""Options of a query's progress: the consumer group, where the query starts and ends, and what happens on data loss."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class KnownOffsets:
 
     def read(self, form: Any) -> QueueOffsets:
         """See :meth:`QueueOffsets.from_json`. Raises OptionError."""
-        # PySpark 4.0 and 4.1 get a latestOffset in addition, which says nothing here.
+        # On PySpark 4.0 and 4.1 the form also has a latestOffset, which does not matter here.
         plain = {name: form[name] for name in form if name != "latestOffset"} if isinstance(form, dict) else {}
         for known, offsets in self._newest:
             if known == plain:
@@ -26,7 +26,7 @@ class KnownOffsets:
         return self._keep(plain, QueueOffsets.from_json(form))
 
     def write(self, offsets: QueueOffsets) -> dict[str, Any]:
-        """See :meth:`QueueOffsets.to_json`. Nobody may change the form."""
+        """See :meth:`QueueOffsets.to_json`. Callers must not change the returned form."""
         form = offsets.to_json()
         self._keep(form, offsets)
         return form

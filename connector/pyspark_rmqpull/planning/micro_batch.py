@@ -63,7 +63,7 @@ class BatchEnds:
         if not may_lose:
             _refuse_lost_plan(self._planned, ends)
             return self._planned
-        # Do not wait for messages that were lost since.
+        # Do not wait for messages that were lost in the meantime.
         return {queue: min(end, ends.get(queue, end)) for queue, end in self._planned.items()}
 
 
@@ -151,10 +151,10 @@ def limit_bytes(
 ) -> AdmittedEnds:
     """Returns the end of each queue when at most ``bytes_max`` bytes are admitted in all.
 
-    First each queue gets room for one message while there is room, starting with the queues that were passed over
-    last time, so that no queue starves. The queues share the rest in proportion to their backlog in bytes, and the
-    queue with the largest backlog gets what these shares leave. A message above the limit goes alone when its queue
-    comes first. A queue that the broker does not know any more is admitted whole: its reader reports the loss.
+    First each queue gets room for one message while there is room, starting with the queues that were passed over last
+    time, so that no queue starves. The queues share the rest in proportion to their backlog in bytes, and the queue
+    with the largest backlog gets what these shares leave. A message above the limit goes alone when its queue comes
+    first. A queue that the broker no longer knows is admitted whole: its reader reports the loss.
     """
     backlog = [QueueRange(queue, starts[queue], end) for queue, end in sorted(ends.items()) if end > starts[queue]]
     firsts, wholes = _measure_firsts_and_wholes(backlog, cutter)

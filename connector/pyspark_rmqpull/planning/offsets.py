@@ -11,15 +11,15 @@ The form, with optional parts in brackets::
      ["starts": {"flights": {"broker-a": {"0": 10, "1": 7}}},]
      ["witnesses": {"flights": {"broker-a": "0:11:1772366400000:0c5f1d9ab27e:columns 1:6:…"}}]}
 
-``creationIds`` distinguishes a topic from one that was deleted and created again. ``latestOffset`` has
-the ends of the queues when the batch was planned. It is only for the lag, on PySpark 4.0 and 4.1; planning ignores it.
-``queryId`` is the name under which a query with ``failOnDataLoss=false`` reports lost rows. ``starts``, in the offset
-that ends a micro-batch, says where that batch starts on queues that the previous offset does not name: all queues in
-the first batch, new queues later.
-Spark keeps no initial offset for Python sources (rules 7.1), so only there is a resolved start safe. The offset before
-the first batch is ``{"version": 1}``. ``witnesses`` tells which message of each queue the query has passed last: queue
-id, offset, store time, digest and protocol (``rmqpull_client.witness``). It is a text for each broker, because a
-thousand small values would take milliseconds of each micro-batch. Releases before ignore it.
+``creationIds`` distinguishes a topic from one that was deleted and created again. ``latestOffset`` has the ends of the
+queues when the batch was planned. It is only for the lag, on PySpark 4.0 and 4.1; planning ignores it. ``queryId`` is
+the name under which a query with ``failOnDataLoss=false`` reports lost rows. ``starts``, in the offset that ends a
+micro-batch, says where that batch starts on queues that the previous offset does not name: all queues in the first
+batch, new queues later. Spark keeps no initial offset for Python sources (rules 7.1), so only there is a resolved start
+safe. The offset before the first batch is ``{"version": 1}``. ``witnesses`` identifies the last message of each queue
+that the query has passed: queue id, offset, store time, digest and protocol (``rmqpull_client.witness``). It is one
+text for each broker, because a thousand small values would take milliseconds of each micro-batch. Older releases ignore
+it.
 """
 
 from __future__ import annotations
@@ -202,9 +202,9 @@ def find_resume_offsets(
     """Returns where to resume the queues that cannot be read from their finished offset (rules 8.3).
 
     Calls ``on_loss`` for each loss, and skips it if that returns. A topic that was created again restarts at its min
-    offset, if the server tells that; a queue that does not exist keeps its offset in case it comes back. A queue whose
-    history was rewritten resumes where ``history`` says: only there may messages be read twice. ``ends_seen`` tells
-    how many messages a queue still had that does not exist.
+    offset, if the server reports the new creation. A queue that no longer exists keeps its offset in case it comes
+    back, and ``ends_seen`` shows how many messages it still had. A queue whose history was rewritten resumes where
+    ``history`` says: only there may messages be read twice.
     """
     moved: dict[MessageQueue, Bounds] = {}
     starts: dict[MessageQueue, int] = {}

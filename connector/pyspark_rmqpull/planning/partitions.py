@@ -30,7 +30,7 @@ def plan_ranges(start: QueueOffsets, end: QueueOffsets) -> dict[MessageQueue, Qu
 def assign_ranges(ranges: Iterable[QueueRange], allocation: Allocation) -> list[tuple[QueueRange, ...]]:
     """Returns the ranges of each Spark partition, without partitions that have no messages.
 
-    Allocates all queues of a topic, also idle ones, topic by topic, as RocketMQ's consumers do. BACKLOG balances
+    Allocates all queues of a topic, including idle ones, topic by topic, as RocketMQ's consumers do. BACKLOG balances
     the messages to read over all topics instead. Raises OptionError when a queue with messages gets no partition: the
     query's offset would pass messages that nobody read.
     """

@@ -1,8 +1,8 @@
-"""Queues whose history was rewritten, and where a query goes on in them.
+"""Queues whose history was rewritten, and where a query continues in them.
 
-A server whose data was restored from a backup, that lost its tail in a crash, or whose topic was created again gives
-new messages the offsets of others that the query has read. Either the queue ends before the query's offset, or it has
-grown past it since then, and the message that the query has passed last, its *witness*, is another one.
+If a server's data was restored from a backup or lost its tail in a crash, or if a topic was created again, new messages
+get offsets of messages that the query has read. Either the queue ends before the query's offset, or it has grown past
+it since, and the last message that the query has passed, its *witness*, is now a different one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def _find_nothing(times_ms: Mapping[MessageQueue, int]) -> Mapping[MessageQueue,
 class Rewritten:
     """What a query knows of the history of its queues.
 
-    ``queues`` have another message than their witness. ``witnesses`` are those of all queues. ``planned_ms`` is when
-    the last micro-batch was planned, in milliseconds since the epoch, if that is known. ``find_offsets_at`` finds the
-    first message of each queue that was stored at or after a time.
+    ``queues`` are those with a message other than their witness. ``witnesses`` are those of all queues. ``planned_ms``
+    is when the last micro-batch was planned, in milliseconds since the epoch, if that is known. ``find_offsets_at``
+    finds the first message of each queue that was stored at or after a time.
     """
 
     queues: frozenset[MessageQueue] = frozenset()
@@ -38,7 +38,7 @@ class Rewritten:
     find_offsets_at: FindOffsetsAt = _find_nothing
 
     def make_loss(self, queue: MessageQueue, offset: int, bounds: Bounds) -> Loss:
-        """Returns the loss of a queue. Nobody knows how many messages it has."""
+        """Returns the loss of a queue. The number of lost messages is unknown."""
         resume = f"continues with {self._name_resume(queue)}"
         witness = self.witnesses.get(queue)
         if queue not in self.queues or witness is None:
@@ -68,7 +68,7 @@ class Rewritten:
         return Loss(queue, end, end, text, resume)
 
     def find_resume_offsets(self, queues: Mapping[MessageQueue, Bounds]) -> dict[MessageQueue, int]:
-        """Returns where the queues, with these bounds, go on."""
+        """Returns the offsets at which the queues, with these bounds, continue."""
         times_ms = {queue: time_ms for queue in queues if (time_ms := self._find_time_ms(queue)) is not None}
         found = self.find_offsets_at(times_ms) if times_ms else {}
         return {queue: bounds.clamp(found.get(queue, bounds.min_offset)) for queue, bounds in queues.items()}

@@ -26,8 +26,8 @@ class GroupProgress:
     """Sets the consumer offsets of a group to what a query has finished. Without a store it does nothing.
 
     Spark calls ``commit`` for a batch only after it has planned the next one, and never for the last. But each planning
-    starts from the end of the last finished batch (rules 7.2), and that is what comes here. ``client_id`` names the
-    query in the log.
+    starts from the end of the last finished batch (rules 7.2), and passes that end here. ``client_id`` names the query
+    in the log.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class GroupProgress:
     def set_offsets(self, offsets: Mapping[MessageQueue, int], *, is_last: bool = False) -> None:
         """Sets the offsets, unless they are set already. Never raises, because that would end the query (rules 7.6).
 
-        ``is_last`` says that there is no next attempt, so this one takes the time that it needs.
+        ``is_last`` says that there is no next attempt, so this one takes as long as it needs.
         """
         if self._store is None or not offsets:
             return
@@ -95,8 +95,8 @@ class OtherWriters:
 
     The broker should have the offsets that this query has set last, or tried to set. Others come from a reset, which
     sets a queue once and is logged elsewhere, or from another query or consumer, which sets them again and again. So
-    it takes two different offsets of one queue to warn. Before its first own offsets a query knows nothing: those of
-    the broker may be its own, from before it was restarted.
+    the warning waits for two different offsets of one queue. Before it has set offsets itself, a query cannot judge:
+    those of the broker may be its own, from before a restart.
     """
 
     def __init__(self, group: str | None, client_id: str) -> None:

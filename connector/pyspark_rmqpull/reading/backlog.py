@@ -67,7 +67,7 @@ class Backlog:
 
 
 class TopicWatch:
-    """Looks at the topics of one query, again and again."""
+    """Looks at the topics of one query, repeatedly."""
 
     def __init__(
         self, options: SourceOptions, client: Callable[[], BrokerClient], clock: Clock, history: History
@@ -82,7 +82,7 @@ class TopicWatch:
         self._losses: LossReport | None = None
 
     def look(self, finished: QueueOffsets) -> Backlog:
-        """Asks the broker for the backlog behind ``finished``.
+        """Asks the broker for the backlog that follows ``finished``.
 
         Raises DataLoss when the query cannot continue from there, OptionError for a topic or a starting offset that
         does not exist, and BrokerUnavailable.

@@ -44,7 +44,7 @@ class RmqpullBatchReader(DataSourceReader):
         options = self._options
         client = connect(options.connection, options.flow)
         if options.has_byte_limits:
-            client.cut_ranges(())  # only asks whether the server can
+            client.cut_ranges(())  # only asks whether the server can cut ranges by bytes
         topics = self._find_topics(client)
         query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
         ranges = self._resolve_ranges(client, topics, query_id)

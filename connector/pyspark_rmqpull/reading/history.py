@@ -1,8 +1,9 @@
-"""Notices when the history of a queue was rewritten: by the message that the query has passed last, its witness.
+"""Detects that the history of a queue was rewritten, by its witness: the last message that the query has passed.
 
-When a micro-batch is planned, the message before its end becomes the witness of each queue. It is compared with what
-the broker has there when a query starts, after a lost connection, and when the end of a queue falls, before the query
-reads on. So are the witnesses of a micro-batch that an earlier run has not finished. An idle query asks nothing.
+When a micro-batch is planned, the message before its end becomes the witness of each queue. Before the query reads on,
+it is compared with what the broker has there: when the query starts, after a lost connection, and when the end of a
+queue falls. The witnesses of a micro-batch that an earlier run has not finished are compared, too. An idle query sends
+no requests for this.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from rmqpull_client.witness import PULLS_MAX, Witness
 TIMEOUT_MS = 2_000
 """How long a look may delay planning. ``requestTimeoutMs`` is for requests that a query cannot do without."""
 BUDGET_MS = 2
-"""About how long the look at the witnesses of one micro-batch takes; more queues take turns. With 1,000 queues, the
-offsets with all witnesses take as long again."""
+"""About how long the look at the witnesses of one micro-batch may take; if there are more queues, they take turns. With
+1,000 queues, writing the offsets with all witnesses takes as long again."""
 RENEWED_MIN = 2
 """The witnesses that each micro-batch may renew in any case."""
 PAUSE_MS = 1_000
@@ -54,7 +55,7 @@ class History:
     def compare(
         self, finished: QueueOffsets, bounds: Mapping[MessageQueue, Bounds], ends_seen: Mapping[MessageQueue, int]
     ) -> Rewritten:
-        """Returns which queues have other messages than the query has passed. Asks only what it must.
+        """Returns the queues whose messages are not those that the query has passed. Asks only what it must.
 
         ``ends_seen`` are the newest ends that the query has seen. Never raises.
         """
@@ -64,7 +65,7 @@ class History:
         asked = {
             queue: known[queue].offset
             for queue in self._due
-            # Where nothing is new, nothing is read, and a later look compares.
+            # A queue without new messages is not read yet, so a later look compares it.
             if queue not in self._rewritten and self._has_news(queue, finished, known, bounds)
         }
         if asked:
@@ -72,10 +73,10 @@ class History:
         return Rewritten(frozenset(self._rewritten), known, self._planned_ms, self._find_offsets_at)
 
     def compare_unfinished(self, planned: QueueOffsets, read: Iterable[MessageQueue]) -> Rewritten:
-        """Returns which queues have other messages than an earlier run has seen, when it planned a micro-batch.
+        """Returns the queues whose messages are not those that an earlier run saw when it planned a micro-batch.
 
         ``planned`` is the end of that micro-batch, and ``read`` are the queues that it reads. The next comparison looks
-        at all queues again, also at those that nobody has answered for here. Never raises.
+        at all queues again, including those without an answer here. Never raises.
         """
         known = planned.witnesses
         asked = {queue: known[queue].offset for queue in read if queue in known}
@@ -102,7 +103,8 @@ class History:
     ) -> None:
         """Notes which witnesses must be compared: all at the start and after a lost connection, else if an end fell.
 
-        Where nobody tells lost connections, all of them again and again, within the time that a renewal takes.
+        If the transport cannot count lost connections, all are compared repeatedly, within the time that a renewal
+        takes.
         """
         lost = self._client(None).lost_connections
         if self._is_first or lost is None or lost != self._lost_connections:
@@ -112,7 +114,7 @@ class History:
         self._lost_connections = lost
         self._due |= {queue for queue, seen in ends_seen.items() if queue in bounds and bounds[queue][1] < seen}
         self._due &= known.keys()
-        # Where the witness is deleted, nothing can be compared. A queue that is away may come back.
+        # A deleted witness cannot be compared. A queue that is away stays due, because it may come back.
         self._due -= {queue for queue in self._due if queue in bounds and known[queue].offset < bounds[queue][0]}
 
     def _compare_now(self, known: Mapping[MessageQueue, Witness], asked: Mapping[MessageQueue, int]) -> None:
@@ -125,10 +127,10 @@ class History:
     def renew(
         self, start: QueueOffsets, finished: QueueOffsets, ends: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, Witness]:
-        """Returns the witnesses of a micro-batch that ends there. Never raises.
+        """Returns the witnesses of a micro-batch with these ends. Never raises.
 
-        A queue keeps its witness if it does not advance, if that was not compared yet, and if nobody tells another one.
-        A start that a loss has moved ends it.
+        A queue keeps its witness if it does not advance, if its witness was not compared yet, or if no broker returns a
+        new one. A queue whose start was moved by a loss does not keep it.
         """
         kept = {queue: witness for queue, witness in finished.witnesses.items() if queue not in start.starts}
         passed = {
@@ -154,7 +156,7 @@ class History:
             return {}
         try:
             found = self._client(self._timeout_ms).look_at(self._group, offsets)
-        except RmqpullError:  # such as no answer to what protocol the server speaks
+        except RmqpullError:  # such as a server that does not say which protocol it speaks
             found = {}
         now_ms = self._clock.now_ms()
         took_ms = now_ms - began_ms

@@ -58,7 +58,7 @@ class MessageWait:
         return self._deadline_ms - self._clock.now_ms()
 
     def _may_have_messages(self, offsets: Mapping[MessageQueue, int], left_ms: int) -> bool:
-        """Waits for a message at these offsets. False when the time is over and none has come."""
+        """Waits for a message at these offsets. False when the time is over and none has arrived."""
         if not offsets:  # a pattern that matches no topic yet
             self._clock.sleep(left_ms)
             return True

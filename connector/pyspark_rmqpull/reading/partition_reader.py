@@ -29,7 +29,7 @@ class QueueRangesPartition(InputPartition):
 
     ``creation_ids`` are those of the topics for which the driver planned the ranges. ``query_id`` is the id under which
     the task reports losses, or None when a loss ends the query. ``reached`` is what the driver has reached: the task
-    waits for it when it is away, also in a process that has just been started.
+    waits for it when it is away, even in a process that has just started.
     """
 
     ranges: tuple[QueueRange, ...]

@@ -48,7 +48,7 @@ class RowColumns:
 
     @property
     def columns_to_pull(self) -> list[str]:
-        """The columns that the broker has to send; at least one, because its length is the number of rows."""
+        """The columns that the broker has to send: at least one, whose length gives the number of rows."""
         chosen = (_FROM_PROPERTIES.get(name, name) for name in self._schema.names if name not in _OF_QUEUE)
         names = list(dict.fromkeys(chosen))
         if "body" in names:
@@ -103,7 +103,7 @@ def _read_priorities(properties: pa.MapArray) -> pa.Array:
     """Returns the priority of each message; null where it has none, or one that is no number from 0 (rules 3.19)."""
     texts = pc.map_lookup(properties, wire.PRIORITY_PROPERTY, "last")
     is_other = pc.invert(pc.fill_null(pc.match_substring_regex(texts, _PRIORITY), False))
-    # Until Arrow 21 at least, if_else with a null returns other texts for a slice.
+    # Up to Arrow 21 at least, if_else with a null returns wrong texts for a slice.
     numbers = pc.utf8_ltrim(pc.replace_with_mask(texts, is_other, pa.scalar(None, pa.string())), "+").cast(pa.int64())
     is_large = pc.fill_null(pc.greater(numbers, _INT_MAX), False)
     return pc.replace_with_mask(numbers, is_large, pa.scalar(None, pa.int64())).cast(pa.int32())

@@ -74,7 +74,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return QueueOffsets().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxOffsetsPerTrigger``; for the other limits one without effect, because Spark has no limit for them all.
+        """``maxOffsetsPerTrigger``, or a limit without effect: Spark has no limit for all of the other options.
 
         Spark's Once trigger asks for everything instead, and then no limit applies (rules 7.4).
         """
@@ -86,7 +86,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batch_ends.is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Plans the end of the next batch; ``start`` itself says that there is nothing new.
+        """Plans the end of the next batch, and returns ``start`` itself if there is nothing new.
 
         Raises DataLoss when the query cannot continue from ``start``, OptionError for a topic or a starting offset that
         does not exist, a filter that the broker refuses, a group with members or a limit of bytes at a server without
@@ -173,7 +173,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The newest known ends, and rows lost, for ``sources[].latestOffset`` of the query's progress (rules 7.8).
 
-        The rows lost are null when rows may be lost and nobody counts them.
+        The rows lost are null when rows may be lost but the server does not count them.
         """
         if self._newest is None or not self._newest.ends:
             return None
@@ -194,7 +194,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return make_partitions(ranges.values(), planned.creation_ids, self._options, self._client, query_id)
 
     def _compare_unfinished(self, planned: QueueOffsets, ranges: Iterable[QueueRange]) -> None:
-        """Refuses a batch that an earlier run has planned, if its messages are others now.
+        """Refuses a batch that an earlier run has planned, if other messages have taken the place of its own.
 
         With ``failOnDataLoss=false`` the batch stays as it was planned, and the next look reports the loss.
         """

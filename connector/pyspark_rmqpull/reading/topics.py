@@ -20,11 +20,11 @@ def find_topics(
     """Returns the selected topics that exist now, each with its selected queues.
 
     Called at every trigger, so that the query finds new topics, queues and brokers. ``known`` are the queues that the
-    query has read before: if one of them does not exist any more, that is a loss, and not an error here. But one that
-    exists and may not be read now is an error, as its messages are still there. With
-    ``query_id`` the broker also tells the rows that this query has reported as lost.
-    Raises TopicMissing for a named topic or queue that never existed or cannot be read, OptionError for a pattern when
-    the server cannot list its topics, and RequestRefused for a known or a named queue that may not be read now.
+    query has read before: if one of them no longer exists, that is a loss, and not an error here. But one that exists
+    and may not be read now is an error, because its messages are still there. With ``query_id`` the broker also returns
+    the number of rows that this query has reported as lost. Raises TopicMissing for a named topic or queue that never
+    existed or cannot be read, OptionError for a pattern when the server cannot list its topics, and RequestRefused for
+    a known or a named queue that may not be read now.
     """
     if selection.pattern is not None:
         topics = client.query_bounds(selection.match(client.list_topics()), query_id)

@@ -1,8 +1,8 @@
-"""The record of a micro-batch, by which the broker recognizes it when its number comes again.
+"""The record of a micro-batch, by which the broker recognizes it when its number is repeated.
 
-It has the topics, the number and a digest of the rows, and a digest of the batch's plan, which Spark keeps in the
+It has the topics, the count and a digest of the rows, and a digest of the batch's plan, which Spark keeps in the
 checkpoint: ``offsets/<N>`` has the end offsets of the sources of batch N, and the time at which it was planned. After a
-crash Spark reads that file again, while a batch that is planned again writes another one.
+crash Spark reads that file again, whereas a batch that is planned again gets a new file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MODULUS = 1 << 64
 class WrittenRows(NamedTuple):
     """The rows of one task: their topics, their number, and the sums of ``row_digest``.
 
-    These are all rows that Spark gave to the attempt that won: invalid ones too, and those that it did not stage
+    They cover all rows that Spark gave to the winning attempt, including invalid ones, and those that it did not stage
     because the micro-batch was committed already.
     """
 
@@ -44,7 +44,7 @@ def make_record(tasks: Sequence[WrittenRows], plan: bytes) -> CommitRecord:
 
 
 def name_destination(topics: frozenset[str]) -> str:
-    """Names topics in a text of limited length that differs for other topics."""
+    """Names topics in a text of limited length, which is different for each set of topics."""
     names = sorted(topics)
     text = ", ".join(names)
     if len(text) <= DESTINATION_LENGTH_MAX:
@@ -56,8 +56,8 @@ def name_destination(topics: frozenset[str]) -> str:
 def read_plan(location: str | None, query_id: str, batch_id: int) -> bytes:
     """Reads a digest of the plan of a batch that is about to be committed. Empty where it cannot be read.
 
-    The folder counts only if it belongs to the query and the batch is unfinished in it. Spark may take a plain path for
-    one on another file system, and then a folder here may be an old one of the same query.
+    The folder counts only if it belongs to the query and the batch is unfinished in it. Spark may resolve a plain path
+    on another file system, and then a local folder may be an old one of the same query.
     """
     folder = find_folder(location)
     if folder is None or read_query_id(location) != query_id:

@@ -1,6 +1,6 @@
 """How a task delivers its messages: it sends them at once, or stages them until a commit makes them readable.
 
-Several calls are in flight at a time. Where messages have an order that the server does not keep, it is one.
+Several calls are in flight at a time, but only one if messages have an order that the server does not keep.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class ColumnDelivery:
             self._in_flight.append(self._start_call(rows, next(self._sequences)))
 
     def _choose_in_flight(self, rows: pa.RecordBatch) -> int:
-        """Returns 1 if rows have to arrive in their order, and nothing else keeps it.
+        """Returns how many calls may be in flight: 1 if rows have to arrive in order and nothing else keeps it.
 
         In a stage the broker restores the order of the calls.
         """

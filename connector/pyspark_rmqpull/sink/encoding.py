@@ -131,7 +131,7 @@ def _make_keys(keys: pa.Array) -> pa.Array:
     """Keys as a list. A text is split at blanks, as RocketMQ's consumers do."""
     if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
         trimmed = pc.utf8_trim_whitespace(keys)
-        # Until Arrow 21 at least, if_else with a null returns other texts for a slice.
+        # Up to Arrow 21 at least, if_else with a null returns wrong texts for a slice.
         given = pc.replace_with_mask(trimmed, pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, trimmed.type))
         keys = pc.utf8_split_whitespace(given)
     return keys.cast(wire.KEYS)

@@ -1,11 +1,11 @@
 """A digest of the rows of a micro-batch that does not depend on their order or on how they are cut into batches.
 
 Each row gets a 64-bit hash of all its values, and the digest is two sums of numbers made of these hashes. With it the
-broker recognizes a repeated micro-batch (see ``commit_record``). It does not protect from rows that are made to
+broker recognizes a repeated micro-batch (see ``commit_record``). It does not protect against rows that are crafted to
 collide.
 
 Everything is computed over whole columns with NumPy: texts are padded to words of eight bytes, and each word is
-multiplied by a number that depends on its index. Python handles no single row, which would cost more than the write.
+multiplied by a number that depends on its index. Handling single rows in Python would cost more than the write.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class RowIds:
         )
 
     def _count(self, digests: Sequence[bytes]) -> pa.Array | str:
-        """Returns the end of each id: how often its row has come. Usually no row comes twice."""
+        """Returns the end of each id: how often its row has occurred. Usually no row occurs twice."""
         seen, new = self._seen, dict.fromkeys(digests, 1)
         if len(new) == len(digests) and seen.keys().isdisjoint(new):
             seen.update(new)
@@ -127,7 +127,7 @@ def _make_offsets(count: int, length: int) -> pa.Array:
 
 @lru_cache(maxsize=2)
 def _interleave(count: int, column_count: int) -> pa.Array:
-    """The indexes that bring columns, one after the other, into the order of their rows."""
+    """The indexes that bring concatenated columns into the order of their rows."""
     return pa.array([index for row in range(count) for index in range(row, count * column_count, count)], pa.int32())
 
 

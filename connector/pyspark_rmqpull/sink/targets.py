@@ -15,8 +15,8 @@ from rmqpull_client.transports.port import Producer
 from rmqpull_client.transports.reached import list_reached, take_over_reached
 
 PLANNING_MAX_MS = 5_000
-"""How long a stream waits for a server that is away while it plans a write. Spark cannot end a process that plans, so
-``query.stop()`` waits for it. Tasks it can end, so they wait for the rest of the time."""
+"""How long a stream that plans a write waits for a server that is away. Spark cannot end a process that plans, so
+``query.stop()`` waits for it. It can end tasks, so these wait for the rest of the time."""
 _COLUMNS_BY_TYPE = {"FIFO": "messageGroup", "DELAY": "deliveryTimestamp", "PRIORITY": "priority"}
 """The column that makes a row a message of this type."""
 _logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Targets:
     def check(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic takes.
 
-        Raises OptionError for a topic that does not exist, that cannot be written, or that takes no type of the sink's.
+        Raises OptionError for a topic that does not exist, cannot be written, or takes none of the sink's types.
         """
         if topic not in self._types:
             try:
@@ -93,8 +93,8 @@ def check_targets(producer: Producer, options: SinkOptions, columns: Collection[
 def check_stream_targets(options: SinkOptions, columns: Collection[str]) -> SinkOptions:
     """Checks the server and the topics of a micro-batch, as :func:`check_targets` does.
 
-    While a server is away that has answered before, nothing is checked: the tasks check it when it is back. The routes
-    of topics that an earlier process knew are known here, too: a name server that was started again may lack them.
+    While a server that has answered before is away, nothing is checked: the tasks check it when it is back. Routes of
+    topics that an earlier process knew are used here, too: a restarted name server may lack them.
     """
     whole, files = options.connection, RouteFiles()
     topics = [topic for topic in (options.topic, options.dead_letter_topic) if topic]

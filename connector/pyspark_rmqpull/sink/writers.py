@@ -1,8 +1,8 @@
 """The writers of ``df.write`` and ``df.writeStream``: tasks stage or send rows, and the driver commits stages.
 
-The commit of a micro-batch carries a record of its plan and its rows. When the number of the micro-batch comes again,
-the broker compares the records. After a crash it is the same micro-batch, which is done. After a checkpoint was
-restored or copied it may be another one, and the broker refuses it, because its rows would be lost.
+The commit of a micro-batch carries a record of its plan and its rows. When the number of a micro-batch is repeated, the
+broker compares the records. After a crash it is the same micro-batch, and there is nothing to do. If the checkpoint was
+restored or copied, it may be another one: "done" would lose its rows, so the broker refuses it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     """The writes of a query. Spark creates one to plan a micro-batch, and another one to commit it (rules 7.10)."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Raises OptionError when a package is not installed that exactly-once needs, and for ``onCommitGap``."""
+        """Raises OptionError if a package that exactly-once needs is not installed, and for ``onCommitGap``."""
         if options.delivery == EXACTLY_ONCE and importlib.util.find_spec("numpy") is None:
             raise OptionError(
                 "Option delivery is exactly-once, which needs NumPy in a stream, and NumPy is not installed. Install "
@@ -222,7 +222,7 @@ def _commit_stages(
 
 
 def _drop_stages(options: SinkOptions, transaction: TransactionId) -> None:
-    # Nobody waits longer for it: what is not dropped expires.
+    # It does not wait for a server that is away: stages that are not dropped expire.
     producer = get_producer(replace(options.connection, server_away_timeout_ms=0), options.producer_group)
     try:
         if producer.abilities.no_stages is None:

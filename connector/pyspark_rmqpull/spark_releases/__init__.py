@@ -1,4 +1,4 @@
-"""All that differs between Spark's releases. The rest of the package asks for no version.
+"""All that differs between Spark's releases. The rest of the package never checks a version.
 
 ====================================  ============================  ==============================
 what                                  PySpark 4.0 and 4.1           PySpark 4.2 and newer
@@ -15,5 +15,5 @@ what a worker reads before each call  directories of its archives   nothing
 :mod:`~pyspark_rmqpull.spark_releases.release` says what this Spark has,
 :mod:`~pyspark_rmqpull.spark_releases.reading` makes the stream reader that it can run, and
 :mod:`~pyspark_rmqpull.spark_releases.progress` reads its progress. The facts are in rules 7.12.
-:func:`pyspark_rmqpull.worker.drop_importers` spares workers the reading, on any Spark.
+:func:`pyspark_rmqpull.worker.drop_importers` spares workers that reading, on any Spark.
 """

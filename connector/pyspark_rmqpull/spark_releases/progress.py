@@ -21,7 +21,7 @@ def parse_offset(offset: Any) -> Any:
 
 
 def _parse_repr(text: str) -> Any:
-    # Offsets are mappings. Nothing else is tried, because the parser of Python takes its time with other texts.
+    # Offsets are mappings. Nothing else is tried, because Python's parser is slow on other texts.
     if not text.startswith("{"):
         return None
     try:

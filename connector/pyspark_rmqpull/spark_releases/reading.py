@@ -37,9 +37,9 @@ def make_stream_reader(reader: Any, options: MicroBatchOptions) -> DataSourceStr
 class SelfLimitingReader(DataSourceStreamReader):
     """Gives a reader the start and the limit that Spark does not pass.
 
-    The start is the end of the newest micro-batch that Spark has planned, also of one that it runs again. Spark asks
-    for the next end only when that micro-batch has finished. After a restart it first plans from the last logged end
-    to itself, for each source; only a new query asks for an end before (rules 7.12).
+    The start is the end of the newest micro-batch that Spark has planned, including one that it runs again. Spark asks
+    for the next end only when that micro-batch has finished. After a restart it first plans from the last logged end to
+    itself, for each source; only a new query asks for an end before (rules 7.12).
     """
 
     def __init__(self, reader: AdmittingReader, options: MicroBatchOptions) -> None:

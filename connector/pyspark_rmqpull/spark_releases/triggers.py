@@ -1,4 +1,4 @@
-"""Which options say what a source cannot see: its query's trigger."""
+"""Options that depend on what a source cannot see: its query's trigger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmqpull_client.errors import OptionError
 
 
 def refuse_limits_without_trigger(limits: Limits, trigger: str | None) -> None:
-    """Raises OptionError for limits of which nobody knows whether a second micro-batch will read the rest."""
+    """Raises OptionError for limits if it is unknown whether a second micro-batch will read the rest."""
     if SPARK_PASSES_LIMITS or trigger is not None or not limits.is_limited:
         return
     raise OptionError(
