@@ -1,4 +1,4 @@
-"""Reads Arrow IPC streams that a peer has sent: nothing of one is used before it is checked.
+"""Reads Arrow IPC streams that a peer has sent: no part of a stream is used before it is checked.
 
 Arrow checks the form of each message, and no more. Offsets may point anywhere, and a compressed buffer of a few bytes
 may claim any size, which Arrow allocates. So the types are checked before any column is read, compressed and
@@ -34,7 +34,7 @@ def read_stream(
 
     :param accepted: the columns that the stream may have, each at most once and in any order.
     :param required: the columns that it must have.
-    :raises ValueError: when the data is no complete stream of such columns, or has more than ``batches_max`` batches.
+    :raises ValueError: when the data is not a whole stream of such columns, or has more than ``batches_max`` batches.
     """
     if not len(data):
         return []
@@ -102,10 +102,10 @@ def _read_batch(message: pa.ipc.Message, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _find_field(message: pa.ipc.Message, number: int) -> int:
-    """Returns the place of a field of the header of a message in its metadata, or 0 without the field.
+    """Returns the position of a field of a message's header in its metadata, or 0 without the field.
 
-    A flatbuffer begins with the place of its root table. Each table begins with the distance back to its vtable, which
-    has its own length, the length of the table, and then the place of each field.
+    A flatbuffer begins with the position of its root table. Each table begins with the distance back to its vtable,
+    which has its own length, the length of the table, and then the position of each field.
     """
     metadata = message.metadata
     root: int = struct.unpack_from("<I", metadata)[0]

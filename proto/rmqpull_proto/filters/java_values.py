@@ -104,7 +104,7 @@ def compare(left: Value, right: Value) -> int:
         return _order(left, right)
     if isinstance(left, bool):
         if isinstance(right, str):
-            raise NotComparable(right)  # an error of RocketMQ: it casts the left side to a text
+            raise NotComparable(right)  # a bug of RocketMQ: it casts the left side to a text
         return -1
     if isinstance(left, str):
         return _order(_READERS[kinds[1]](left), right)

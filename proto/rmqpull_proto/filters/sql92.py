@@ -17,11 +17,11 @@ Properties = Mapping[str, "str | None"]
 
 
 class MalformedExpression(ValueError):
-    """RocketMQ's parser refuses an expression, or its checks do."""
+    """RocketMQ's parser or its checks refuse an expression."""
 
 
 class TooComplex(MalformedExpression):
-    """An expression exceeds a limit, so nobody knows whether it is malformed."""
+    """An expression exceeds a limit, so it is unknown whether it is malformed."""
 
 
 class Expression(abc.ABC):

@@ -1,4 +1,4 @@
-"""The grammar of SQL92 filter expressions (rules 3.13.1, 3.13.2); its rules act in ``sql92_rules``."""
+"""The grammar of SQL92 filter expressions (rules 3.13.1, 3.13.2). ``sql92_rules`` has what its rules do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqpull_proto.filters.sql92 import Expression, TooComplex, make_error
 from rmqpull_proto.filters.sql92_rules import RULES, TEXT, list_texts
 
 TOKENS_MAX = 4_096
-"""Words, numbers, texts and signs of an expression: other calls wait while they are parsed."""
+"""The most words, numbers, texts and signs of an expression: other calls wait while they are parsed."""
 
 _KEYWORD_TERMINALS = "_AND _OR _NOT _BETWEEN _IN _TRUE _FALSE _IS _NULL CONTAINS STARTSWITH ENDSWITH"
 _KEYWORDS = {terminal.lstrip("_"): terminal for terminal in _KEYWORD_TERMINALS.split()}
@@ -83,7 +83,7 @@ def _describe_place(expression: str, at: int) -> str:
 
 
 class _Level:
-    """What has been read of an expression, up to its closing parenthesis or its end, and waits for its right side."""
+    """What has been read of an expression, up to its closing parenthesis or its end, and still lacks its right side."""
 
     __slots__ = ("between", "comparison", "conjunction", "disjunction", "equality", "signs")
 
@@ -146,7 +146,7 @@ class _Parser:
         return text
 
     def _read_operand(self) -> Expression:
-        """Reads signs and opening parentheses, and the literal or property behind them."""
+        """Reads signs and opening parentheses, and the literal or property after them."""
         while True:
             if self._skip("_LEFT"):
                 self._levels.append(_Level())
@@ -227,7 +227,7 @@ class _Parser:
 
 
 _END = ("", "", 0)
-"""Stands for a token behind the last one."""
+"""Stands for a token after the last one."""
 _OPERANDS: dict[str, Callable[[str], Expression]] = {
     "STRING": RULES.string,
     "DECIMAL": RULES.decimal,

@@ -7,7 +7,7 @@ from enum import IntEnum
 VERSION_5 = 413
 """5.0.0, in the versions of commands."""
 VERSION = 513
-"""The version that a command of ours names: 5.5.0. From 401 on, name servers answer with standard JSON (rules 4.3)."""
+"""The version in our own commands: 5.5.0. From 401 on, name servers answer with standard JSON (rules 4.3)."""
 V5_3_1 = 475
 """Up to this version, clients do not know GO_AWAY (rules 4.12)."""
 V4_5_0 = 313
@@ -17,7 +17,7 @@ V4_9_3 = 399
 
 
 class RequestCode(IntEnum):
-    """What a request asks for (rules 4.2.6)."""
+    """What a request is for (rules 4.2.6)."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

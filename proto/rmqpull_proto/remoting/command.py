@@ -137,7 +137,7 @@ def _encode_binary(command: RemotingCommand) -> bytes:
 
 
 def _encode_json(command: RemotingCommand) -> bytes:
-    # Names in the order of the alphabet, as Apache's commands have them.
+    # Names in alphabetical order, as in Apache's commands.
     header: dict[str, Any] = {"code": int(command.code)}
     if command.fields:
         header["extFields"] = dict(command.fields)
@@ -162,8 +162,8 @@ def decode_command(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_
     """Reads a command from a frame without its length.
 
     Unknown names in the header are ignored. Fields that are null, and empty ones of a binary header, are left out
-    (rules 4.2.1). A server gives ``header_bytes_max``. Above it nothing is read; below it, the header's fields have a
-    limit, too. Raises ``WireError``.
+    (rules 4.2.1). A server sets ``header_bytes_max``: a larger header is not read, and the number of fields in a
+    smaller one is limited, too. Raises ``WireError``.
     """
     view = memoryview(frame)
     if len(view) < PREFIX_BYTES:
@@ -186,7 +186,7 @@ def decode_command(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_
 
 
 def refuse_large_header(buffer: bytes | memoryview, at: int, header_bytes_max: int) -> None:
-    """Refuses a frame by the size of its header, also one that is not complete yet.
+    """Refuses a frame by the size of its header, even before the frame is complete.
 
     ``buffer[at:]`` begins with the four bytes that follow the frame's length. Raises ``WireError``.
     """
@@ -227,7 +227,7 @@ def _decode_entries(header: bytes, at: int, end: int, fields_max: int) -> dict[s
         if value_end > end:
             raise WireError(f"a field at byte {at} of a binary header goes beyond the end of the fields, byte {end}")
         if key_end > at + 2 and value_end > value_start:
-            # Java's reader puts U+FFFD in the place of bytes that are no UTF-8.
+            # Java's reader replaces bytes that are not UTF-8 by U+FFFD.
             fields[header[at + 2 : key_end].decode(errors="replace")] = header[value_start:value_end].decode(
                 errors="replace"
             )
@@ -274,5 +274,5 @@ def _read_number(header: Mapping[str, Any], name: str) -> int:
 
 
 def _write_text(value: Any) -> str:
-    """Returns the value of a field that is no text. Senders other than Apache's may write numbers."""
+    """Returns the value of a field as text. Senders other than Apache's may write numbers."""
     return json.dumps(value, ensure_ascii=False)

@@ -51,7 +51,7 @@ class Header:
     def from_fields(cls: type[_H], received: Mapping[str, str]) -> _H:
         """Reads the fields of a command by RocketMQ's rules (rules 4.2.2). Unknown fields are ignored.
 
-        Raises ``WireError`` if a required field is missing or no number.
+        Raises ``WireError`` if a required field is missing or not a number.
         """
         values: dict[str, Any] = {}
         for attribute, name, parse, kind, is_required in list_columns(cls):
@@ -71,7 +71,7 @@ class Header:
 def _format(value: str | int) -> str:
     if isinstance(value, str):
         return value
-    # "d" writes a member of an enum as its number in each version of Python.
+    # "d" writes a member of an enum as its number in every version of Python.
     return str(value).lower() if isinstance(value, bool) else f"{value:d}"
 
 

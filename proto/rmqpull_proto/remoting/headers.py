@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from rmqpull_proto.remoting.header_fields import Header, Int, Long
 
-# What 5.x' clients may add to most requests (rules 4.2.3).
+# What clients of 5.x may add to most requests (rules 4.2.3).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

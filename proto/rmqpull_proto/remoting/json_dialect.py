@@ -17,12 +17,12 @@ from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX, WireError
 
 DEPTH_MAX = 64
 _DIGITS_MAX = 400
-"""Digits of a number. The time to read more of them grows with their square."""
+"""The most digits of a number: the time to read them grows with their square."""
 
 DIALECT_COST = 16
-"""Times that fastjson's dialect takes longer to read than standard JSON does; as many times fewer values are read."""
+"""How many times longer fastjson's dialect takes to read than standard JSON. It divides ``values_max``."""
 _ESCAPES_OF_A_VALUE = 8
-"""Escapes that take as long to read as a value."""
+"""How many escapes take as long to read as one value."""
 
 _SPACE = re.compile(r"[ \t\n\r\f\b]*")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
@@ -49,8 +49,8 @@ def read_json(text: bytes | memoryview, bytes_max: int = FRAME_BYTES_MAX, *, val
 
     Keys of objects become texts: a number as it is written, an object or an array as compact JSON with sorted names.
     Raises ``WireError`` with the position of what cannot be read, and for a text of more than ``bytes_max`` bytes or
-    with more than ``DEPTH_MAX`` objects and arrays inside each other. ``values_max`` limits the values, as a count of
-    the bytes that separate them shows before anything is read: a server gives it for what it gets from clients.
+    with more than ``DEPTH_MAX`` objects and arrays inside each other. ``values_max`` limits the values, estimated
+    before parsing by the bytes that separate them: a server sets it for what clients send.
     """
     raw = bytes(text)
     if len(raw) > bytes_max:
@@ -58,9 +58,9 @@ def read_json(text: bytes | memoryview, bytes_max: int = FRAME_BYTES_MAX, *, val
     values = 0 if values_max is None else sum(map(raw.count, (b",", b"[", b"{")))
     if values_max is not None and values > values_max:
         raise WireError(f"JSON has {values} values, expected at most {values_max}; send fewer at a time")
-    # Java's reader puts U+FFFD in the place of bytes that are no UTF-8.
+    # Java's reader replaces bytes that are not UTF-8 by U+FFFD.
     decoded = raw.decode(errors="replace")
-    # The standard library would leave half a pair in a text, which has no bytes.
+    # The standard library would keep a lone surrogate, which cannot be encoded as UTF-8.
     if "\\" in decoded and _SURROGATE.search(decoded):
         return _read_dialect(decoded, values, values_max)
     try:

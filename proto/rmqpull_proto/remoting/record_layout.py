@@ -24,14 +24,14 @@ All numbers are big-endian. Positions are those of a record with IPv4 hosts::
             2   length of the properties
                 properties, as one text
 
-An IPv6 host has 20 bytes, and what follows it begins 12 bytes later. A bit of the system flag tells it.
+An IPv6 host has 20 bytes, and what follows it begins 12 bytes later. A bit of the system flag marks it.
 """
 
 from __future__ import annotations
 
 MAGIC = 0xDAA320A7
 LONG_TOPIC_MAGIC = 0xDAA320AB
-"""Of records whose topic has more than SHORT_TOPIC_BYTES: the length of their topic has two bytes."""
+"""The magic code of records whose topic has more than SHORT_TOPIC_BYTES: the length of the topic has two bytes."""
 SHORT_TOPIC_BYTES = 127
 PROPERTIES_BYTES_MAX = 0x7FFF
 
