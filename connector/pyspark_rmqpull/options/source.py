@@ -43,7 +43,7 @@ class SourceOptions(
 
     @property
     def has_byte_limits(self) -> bool:
-        """Whether the broker must tell the sizes of messages."""
+        """Whether the broker must know the sizes of messages."""
         return (self.max_bytes_per_trigger, self.max_bytes_per_partition) != (None, None)
 
 

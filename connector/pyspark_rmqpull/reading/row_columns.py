@@ -100,7 +100,7 @@ def _repeat_queue_value(field: pa.Field, entry: QueueRows) -> pa.Array:
 
 
 def _read_priorities(properties: pa.MapArray) -> pa.Array:
-    """Returns the priority of each message; null where it has none, or one that is no number from 0 (rules 3.19)."""
+    """Returns the priority of each message; null if it has none, or not a number from 0 (rules 3.19)."""
     texts = pc.map_lookup(properties, wire.PRIORITY_PROPERTY, "last")
     is_other = pc.invert(pc.fill_null(pc.match_substring_regex(texts, _PRIORITY), False))
     # Up to Arrow 21 at least, if_else with a null returns wrong texts for a slice.

@@ -24,7 +24,7 @@ class ReadMaxRows(ReadLimit):
 
 
 class SupportsTriggerAvailableNow:
-    """A stream reader that can be told to end where its source ends now. Older Sparks never tell it."""
+    """A stream reader that can be told to end where its source ends now. Older Sparks never do that."""
 
 
 class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as Spark asks

@@ -29,7 +29,7 @@ def gather(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
         return _cast_views(data, starts, lengths)
     if not (starts[1:] >= ends[:-1]).all():
         return pa.array([data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)], pa.binary())
-    # Values with even indexes are the ranges, and those with odd indexes the gaps between them.
+    # Values with even indexes are the ranges, and those with odd indexes the gaps between them; the last gap is empty.
     edges = np.empty(2 * count + 1, np.int32)
     edges[0:-1:2] = starts
     edges[1::2] = ends

@@ -199,6 +199,7 @@ class Exchange:
             call.error = error
             return True
         link.add(call)
+        # Each place that is left to try gets an equal share of the time.
         attempt_s = max(0.001, (call.deadline_s - now_s) / left)
         call.until_s = now_s + (min(attempt_s, call.silence_s) if place.is_proxy else attempt_s)
         return True
@@ -220,6 +221,7 @@ class Exchange:
         self._links = [link for link in self._links if link.calls or not link.connection.is_closed]
         connection = self._servers.borrow(place, call.connects)
         call.connects += 1
+        # An address that does not respond must leave time for another attempt.
         connect_s = min(CONNECTING_MAX_S, max(0.05, (call.deadline_s - now_s) / 2))
         link = Link(place, connection, now_s + connect_s)
         self._links.append(link)

@@ -54,13 +54,13 @@ class ReceiveBuffer:
         self._start, self._end = 0, len(rest)
 
     def add(self, byte_count: int) -> None:
-        """Takes in bytes that were received into :attr:`room`."""
+        """Counts bytes that were received into :attr:`room`."""
         self._end += byte_count
 
     def take_frames(self) -> Sequence[tuple[int, int]]:
         """Returns the bounds in :attr:`view` of the whole frames, each without its length.
 
-        Raises WireError for bytes that are no frame.
+        Raises WireError for bytes that form no frame.
         """
         frames = split_frames(self.view, self._start, self._end)
         if frames:

@@ -127,7 +127,7 @@ class Routes:
             self._forget_gone(names, find_masters(brokers))
             away -= brokers.keys()
             if brokers and not away and not self._list_expected(names):
-                # A broker may have registered, with all of its topics, since their routes were asked for.
+                # A broker may have registered, with all of its topics, since their routes were requested.
                 self._ask_routes(unknown, None)
                 return None
         return away

@@ -241,12 +241,14 @@ class PullPlan:
         limits = self._limits
         if (
             plan.cut_offset >= plan.until_offset
+            # How far a pull with a filter gets is not known before its first response.
             or len(plan.spans) >= (SPANS_MAX if plan.is_learnt or not self._is_filtered else 1)
             or plan.message_count > limits.queue_messages_max
             or plan.byte_count > limits.queue_bytes_max
         ):
             return None
         until_offset = min(plan.cut_offset + plan.span_size, plan.until_offset)
+        # A single pull may exceed the limit of bytes. Otherwise a very large message would never be read.
         is_only = not self.pulls_in_flight and not self._ready
         if not is_only and not self._fits(plan, until_offset - plan.cut_offset):
             return None

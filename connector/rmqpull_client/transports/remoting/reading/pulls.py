@@ -21,8 +21,8 @@ from rmqpull_proto.remoting.command import RemotingCommand, decode_command
 SUSPEND = 2
 SUBSCRIPTION = 4
 """Bits of a pull's sysFlag: the broker may park it; it brings its own subscription (rules 1.6.1)."""
-_OFFSET_DIGITS = 19
-_COUNT_DIGITS = 10
+_OFFSET_DIGITS = 19  # of the largest 64-bit number
+_COUNT_DIGITS = 10  # of the largest 32-bit number
 # Placeholders for the numbers, of characters that are in no name of a group or topic: names come first in the header.
 _OFFSET_MARK = "\x01" * _OFFSET_DIGITS
 _COUNT_MARK = "\x02" * _COUNT_DIGITS

@@ -76,7 +76,7 @@ class Read:
         )
 
     def _is_compacted(self, queue: MessageQueue) -> bool:
-        """Whether the broker keeps only the last message of each key of a topic: then gaps are no losses."""
+        """Whether the broker keeps only the last message of each key of a topic: then gaps are not losses."""
         topic = queue.topic
         if topic not in self._are_compacted:
             try:

@@ -240,7 +240,7 @@ class Reader:
                 self._leave(link, lost, left)
                 break
             link.connection = connection
-            link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)
+            link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)  # time for others
             if not link.place.is_proxy:  # a proxy sends little at a time
                 connection.reserve(RECEIVE_BYTES)
             break
@@ -264,7 +264,7 @@ class Reader:
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     def _wait(self, until_s: float | None) -> None:
-        """Waits for responses, or until a pull must be repeated, and takes in what has arrived."""
+        """Waits for responses, or until a pull must be repeated, and handles what has arrived."""
         now_s = self._now_s()
         self._check_time_limits(now_s)
         limit_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - now_s)
@@ -319,7 +319,7 @@ class Reader:
             plan.accept(span, response.next_offset, row_count, end - body_start, (buffer, body_start, end))
 
     def _judge(self, link: _Link, span: Span, response: ReceivedPull) -> None:
-        """Takes in a response without messages."""
+        """Handles a response without messages."""
         queue, plan = span.queue, self._plan
         until_offset = span.queue_plan.until_offset
         verdict = judge(response, span.offset, until_offset, self._is_filtered, link.place.is_slave)

@@ -130,7 +130,7 @@ class Outbox:
         match outcome:
             case Outcome.STORED:
                 broker.away_until_s = 0.0
-                broker.room = min(broker.room + request.cost // 4 + 1, ROOM)
+                broker.room = min(broker.room + request.cost // 4 + 1, ROOM)  # it grows until BUSY halves it
                 self._close(request)
                 return
             case Outcome.ILLEGAL:
