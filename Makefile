@@ -52,7 +52,7 @@ APACHE_MAIN_TESTS := tests/proto tests/client tests/processes tests/differential
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large and not nightly and not packages"
 
-test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: all with 5.5, the main ones with 4.9 (17 minutes on two cores for 5.5)
+test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: with 5.5 all but the longest, the main ones with 4.9 (15 minutes on two cores for 5.5)
 	@scripts/set-up maven
 	@set -e; for release in $(APACHE_RELEASES); do \
 		echo "test-apache: RocketMQ $$release"; \

@@ -20,6 +20,7 @@ def test_a_killed_server_comes_back_with_its_messages_at_the_same_address(tmp_pa
     check_server(tmp_path, RmqpullServer)
 
 
+@pytest.mark.nightly
 def test_apaches_server_does_the_same(tmp_path: Path, apache_release: Release) -> None:
     check_server(tmp_path, lambda folder: ApacheServer(folder, apache_release))
 

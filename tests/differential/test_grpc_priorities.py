@@ -20,6 +20,7 @@ Received = tuple[int | None, str, int]
 """The priority, the type and the queue of a message."""
 
 
+@pytest.mark.nightly
 def test_both_servers_deliver_by_priority(apache_release: Release, tmp_path: Path) -> None:
     """The lists are the receives, one after the other."""
     if apache_release is not RELEASE_5:

@@ -294,6 +294,7 @@ def test_a_tail_that_is_lost_in_a_crash_is_noticed(topic: Topic) -> None:
     check_that_lost_messages_are_noticed(topic, *running)
 
 
+@pytest.mark.nightly
 def test_a_store_that_was_restored_is_noticed(topic: Topic, tmp_path: Path) -> None:
     running = [topic.start_query(failOnDataLoss="false") for _ in range(2)]
     for query in running:

@@ -50,6 +50,7 @@ def test_bodies_of_all_sizes(apache: ApacheCluster, size: int, count: int, flow:
     assert read_all(served, ranges) == {entry.queue: list(range(entry.until_offset)) for entry in ranges}
 
 
+@pytest.mark.nightly
 def test_brokers_that_are_killed_in_the_middle_of_a_read(start_apache: StartApache) -> None:
     cluster = start_apache(make_cluster, masters=("broker-a", "broker-b"))
     served = ServedApache(cluster, 8)

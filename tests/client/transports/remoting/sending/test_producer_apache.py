@@ -195,6 +195,7 @@ def pair(start_apache: StartApache) -> ApacheCluster:
     return start_apache(make_cluster, masters=("broker-a", "broker-b"))
 
 
+@pytest.mark.nightly
 def test_every_acknowledged_row_survives_kills_of_brokers(
     pair: ApacheCluster, apache_release: Release, tmp_path: Path
 ) -> None:
