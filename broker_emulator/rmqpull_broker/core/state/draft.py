@@ -245,9 +245,9 @@ class Draft(TopicsAndGroups):
         return len(kept) + sum((stage is not None) - (stage_id in kept) for stage_id, stage in self._stages.items())
 
     def list_stages(self) -> dict[str, Stage]:
-        """Returns all stages by their ids."""
+        """Returns all stages by their ids, in the order of these."""
         stages = {**self.state.stages.all(), **self._stages}
-        return {stage_id: stage for stage_id, stage in stages.items() if stage is not None}
+        return {stage_id: stage for stage_id in sorted(stages) if (stage := stages[stage_id]) is not None}
 
     def has_committed(self, transaction: TransactionId) -> bool:
         """Whether a transaction, or a newer one of its query, was committed."""
