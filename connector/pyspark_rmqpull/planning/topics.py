@@ -1,4 +1,4 @@
-"""The topics and queues of a query: what the options select, and what of it exists now."""
+"""The topics and queues of a query: what the options select, and the queues of topics that were found."""
 
 from __future__ import annotations
 

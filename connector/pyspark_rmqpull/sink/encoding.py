@@ -13,6 +13,7 @@ from pyspark_rmqpull.options.sending import DROP, EXPLICIT
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.repeats import ID_PROPERTIES
+from pyspark_rmqpull.sink.schema import list_written_columns
 from pyspark_rmqpull.sink.topic_parts import PartedRows, TopicRows, sort_by_topic
 from pyspark_rmqpull.sink.uncarried_properties import DroppedProperties, find_rows_with_uncarried
 from rmqpull_client.transports.property_rules import PropertyRules
@@ -39,6 +40,7 @@ class RowEncoder:
 
     def __init__(self, options: SinkOptions, is_delayed: Callable[[str], bool], property_rules: PropertyRules) -> None:
         self._options = options
+        self._written = list_written_columns(options)
         self._is_delayed = is_delayed
         self._property_rules = property_rules
         self.dropped = DroppedProperties(property_rules)
@@ -61,7 +63,7 @@ class RowEncoder:
 
     def _take_out_broken_text(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[InvalidRow]]:
         """Takes out rows whose text is not UTF-8: Spark's strings may hold any bytes, and Arrow cannot read them."""
-        names = [name for name in _TEXTS if name in batch.schema.names and self._is_used(name)]
+        names = [name for name in _TEXTS if name in batch.schema.names and name in self._written]
         broken = {index: name for name in names for index in _find_not_utf8(batch.column(name))}
         if not broken:
             return batch, []
@@ -72,12 +74,6 @@ class RowEncoder:
             row = TopicRows(topic or "", pa.record_batch({"body": bodies.slice(index, 1)}))
             invalid.append(InvalidRow(row, f"its column {name} is not UTF-8"))
         return batch.take([index for index in range(batch.num_rows) if index not in broken]), invalid
-
-    def _is_used(self, name: str) -> bool:
-        """Whether the options use this column of text."""
-        if name == "topic":
-            return self._options.topic is None
-        return name != "brokerName" or self._options.queue_selector == EXPLICIT
 
     def _get_topics(self, batch: pa.RecordBatch) -> pa.Array:
         if self._options.topic is not None:

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_rmqpull.options.sending import EXPLICIT
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
+from pyspark_rmqpull.sink.schema import list_written_columns
 from pyspark_rmqpull.sink.topic_parts import split_rows
 
 Hashes = npt.NDArray[np.uint64]
@@ -40,9 +40,7 @@ class RowDigest:
 
     def __init__(self, options: SinkOptions) -> None:
         self._topic = options.topic
-        self._names = ["body", "tags", "keys", "properties", "messageGroup", "deliveryTimestamp", "priority"]
-        self._names += [] if options.topic is not None else ["topic"]
-        self._names += ["brokerName", "queueId"] if options.queue_selector == EXPLICIT else []
+        self._names = list_written_columns(options)
         self._topics: set[str] = set()
         self._row_count = 0
         self._sums = 0, 0

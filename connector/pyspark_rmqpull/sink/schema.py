@@ -69,6 +69,14 @@ def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
         raise OptionError("Option queueSelector is explicit, which needs the columns brokerName and queueId.")
 
 
+def list_written_columns(options: SinkOptions) -> list[str]:
+    """Returns the names of the accepted columns that the sink uses with these options."""
+    unused = set() if options.topic is None else {"topic"}
+    if options.queue_selector != EXPLICIT:
+        unused |= {"brokerName", "queueId"}
+    return [name for name in ACCEPTED if name not in unused]
+
+
 def spell_columns() -> str:
     """Names the accepted columns with their types."""
     return ", ".join(

@@ -68,8 +68,9 @@ def list_peeked_queues(
     ``drawn`` is as for :func:`list_popped_queues`. The queues go up from a random one, whatever their priorities.
     """
     retry = state.find_topic(name_pop_retry_topic(group, topic.name))
-    retry_ids = () if retry is None else range(retry.read_queue_nums)
-    retries = [MessageQueue(name_pop_retry_topic(group, topic.name), broker_name, at) for at in retry_ids]
+    retries = (
+        [] if retry is None else [MessageQueue(retry.name, broker_name, at) for at in range(retry.read_queue_nums)]
+    )
     count = topic.read_queue_nums
     ids = range(drawn, drawn + count) if queue_id < 0 else [queue_id]
     queues = [MessageQueue(topic.name, broker_name, at % count) for at in ids]

@@ -51,7 +51,10 @@ class Published(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A published batch whose rows break no rule, and the same rows in the stored schema."""
+    """A published batch whose rows break no rule, and the same rows in the stored schema.
+
+    If any row has a priority, ``batch`` also has the column ``priority``, until the sender prepares it.
+    """
 
     published: Published
     batch: pa.RecordBatch

@@ -257,6 +257,6 @@ def _count_writable_queues(draft: Draft, topic: TopicConfig) -> int:
 
 
 def _find_queue(draft: Draft, topic: TopicConfig, index: int) -> MessageQueue:
-    """Returns the queue with this index in ``state.writable_queues``, without making the list."""
+    """Returns the queue with this index in ``state.list_writable_queues``, without making the list."""
     broker, queue_id = divmod(index, topic.write_queue_nums)
     return MessageQueue(topic.name, draft.state.broker_names[broker], queue_id)

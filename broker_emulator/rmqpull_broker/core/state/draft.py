@@ -8,6 +8,8 @@ draft is discarded and no offset is used up. The commands themselves are functio
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -56,7 +58,6 @@ class Draft(TopicsAndGroups):
         self._groups: dict[str, GroupConfig | None] = {}
         self._resets = QueueTable[int | None]()
         self._consumer_offsets = QueueTable[int]()
-        self._pops = DraftedPops(state.popped)
         self._reads_clock = False
         self._emptied_topics: set[str] = set()
         self._no_longer_pending: set[StoredAt] = set()
@@ -68,6 +69,11 @@ class Draft(TopicsAndGroups):
         self._command: list[Fact] = []
         self.room = Room(state)
         self.fact_batches: list[list[Fact]] = []
+
+    @cached_property
+    def _pops(self) -> DraftedPops:
+        # Made when it is needed, because each pull makes a draft, and few commands are about pops.
+        return DraftedPops(self.state.popped)
 
     @property
     def properties(self) -> BrokerProperties:
@@ -179,9 +185,9 @@ class Draft(TopicsAndGroups):
         """Returns the group of that name, or None."""
         return self._groups[name] if name in self._groups else self.state.find_group(name)
 
-    def list_groups(self) -> list[str]:
-        """Returns the names of all groups, sorted."""
-        return sorted(name for name in {*self.state.groups, *self._groups} if self.find_group(name) is not None)
+    def list_groups(self) -> set[str]:
+        """Returns the names of all groups."""
+        return {name for name in {*self.state.groups, *self._groups} if self.find_group(name) is not None}
 
     def find_reset(self, group: str, queue: MessageQueue) -> int | None:
         """Returns the offset that the group's next pull of this queue is reset to, or None."""

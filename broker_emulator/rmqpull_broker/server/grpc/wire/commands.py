@@ -27,7 +27,7 @@ def command_to(command: PrintThreadStack | VerifyMessage | TransactionCheck) -> 
 
 
 def answer_from(command: rpc.TelemetryCommand) -> ClientAnswer | None:
-    """Reads the answer of a client. Returns None for a command that is none."""
+    """Reads the answer of a client. Returns None for any other command."""
     known = command.status.code in v2.Code.values()
     code = v2.Code.Name(command.status.code) if known else str(command.status.code)
     match command.WhichOneof("command"):

@@ -64,14 +64,14 @@ def get_runtime_info(service: RemotingService, call: RemotingCall) -> Answer:
 
 def _write_runtime_info(service: RemotingService, call: RemotingCall) -> Parts:
     earliest_ms = yield from _find_earliest_ms(service.state, call.site.broker_name)
-    broker, now_ms = service, service.steady_ms()
-    put = broker.stats.find(call.site.broker_name, BROKER_PUT_NUMS) or Stat()
-    got = broker.stats.find(call.site.broker_name, BROKER_GET_NUMS) or Stat()
+    now_ms = service.steady_ms()
+    put = service.stats.find(call.site.broker_name, BROKER_PUT_NUMS) or Stat()
+    got = service.stats.find(call.site.broker_name, BROKER_GET_NUMS) or Stat()
     table = {
-        "bootTimestamp": str(broker.stats.begun_ms),
+        "bootTimestamp": str(service.stats.begun_ms),
         "brokerActive": "true",
         "brokerVersionDesc": _VERSION_NAME,
-        "runtime": _format_runtime(now_ms - broker.stats.begun_ms),
+        "runtime": _format_runtime(now_ms - service.stats.begun_ms),
         "putTps": _format_rates(put, now_ms),
         "getTransferredTps": _format_rates(got, now_ms),
         "getFoundTps": _format_rates(got, now_ms),

@@ -61,10 +61,10 @@ def _find_invisible_ms(header: PopMessageRequestHeader, now_ms: int) -> int:
 async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """POP_MESSAGE: delivers messages, or waits for the first one until the time that the consumer names."""
     header = call.read_header(PopMessageRequestHeader)
-    broker, born_ms = service, _find_born_ms(service, header.born_time)
-    broker.clients.consumers.compensate(header.consumer_group, ConsumeType.POP)
-    late_ms = broker.clock_ms() - born_ms - header.poll_time
-    verdict = await broker.execute(partial(_check_pop, call=call, header=header, late_ms=late_ms))
+    born_ms = _find_born_ms(service, header.born_time)
+    service.clients.consumers.compensate(header.consumer_group, ConsumeType.POP)
+    late_ms = service.clock_ms() - born_ms - header.poll_time
+    verdict = await service.execute(partial(_check_pop, call=call, header=header, late_ms=late_ms))
     if isinstance(verdict, BrokerError):
         return _refuse(call, verdict, _NO_POP)
     _compensate(service, header, verdict)
@@ -82,14 +82,14 @@ async def pop_message(service: RemotingService, call: RemotingCall) -> RemotingC
     )
     code, poll_ms = ResponseCode.POLLING_TIMEOUT, 0
     if header.poll_time > 0 and header.max_msg_nums:
-        poll_ms = max(0, born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms())
+        poll_ms = max(0, born_ms + header.poll_time - ENDS_EARLY_MS - service.clock_ms())
     try:
         with call.peer.ending_with_connection():
-            result = await broker.pops.pop(request, poll_ms, holder=find_holder(call.peer.remote_address))
+            result = await service.pops.pop(request, poll_ms, holder=find_holder(call.peer.remote_address))
     except TooManyRequests:
         code, result = ResponseCode.POLLING_FULL, NOTHING
     if not call.peer.is_open:
-        broker.pops.release_all(header.consumer_group, result)
+        service.pops.release_all(header.consumer_group, result)
     return _respond(service, call, header, result, code)
 
 
@@ -229,19 +229,19 @@ def _find_offset(service: RemotingService, group: str, queue: MessageQueue) -> i
 async def notify(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """NOTIFICATION: whether there are messages. Waits for them until the time that the consumer names."""
     header = call.read_header(NotificationRequestHeader)
-    broker, born_ms = service, _find_born_ms(service, header.born_time)
+    born_ms = _find_born_ms(service, header.born_time)
     topic = await _check_reader(service, call, header)
     if isinstance(topic, BrokerError):
         return _refuse(call, topic, NotificationResponseHeader(has_msg=False))
     group, is_full = header.consumer_group, False
     queues = [queue for part in _list_queues(service, call, header, topic) for queue in part]
     has_messages = _has_messages(service, header, queues)
-    wait_ms = born_ms + header.poll_time - ENDS_EARLY_MS - broker.clock_ms() if header.poll_time > 0 else 0
+    wait_ms = born_ms + header.poll_time - ENDS_EARLY_MS - service.clock_ms() if header.poll_time > 0 else 0
     if not has_messages and wait_ms > 0:
         caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
         try:
             with call.peer.ending_with_connection():
-                await broker.park(queues, EVERYTHING, wait_ms, caller, group=group)
+                await service.park(queues, EVERYTHING, wait_ms, caller, group=group)
         except TooManyRequests:
             is_full = True
         has_messages = _has_messages(service, header, queues)

@@ -62,8 +62,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
 
     Most pulls end here, so this path skips the checks.
     """
-    broker = service
-    standing = service.standing_verdicts.find(_make_key(call), broker.steady_ms())
+    standing = service.standing_verdicts.find(_make_key(call), service.steady_ms())
     if standing is None:
         return None
     pull, fields = standing.request, call.command.fields
@@ -77,7 +76,7 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
         return None
     _count(service, pull, found)
     if pull.commits:
-        broker.offset_commits.put(pull.group, pull.queue, commit_offset)
+        service.offset_commits.put(pull.group, pull.queue, commit_offset)
     return _respond(service, call, pull, found)
 
 
@@ -144,8 +143,7 @@ def _require(name: str, value: T | None, default: T, is_required: int) -> T:
 
 
 def _check(service: RemotingService, call: RemotingCall, pull: PullRequest, draft: Draft) -> PullVerdict:
-    broker = service
-    return check_pull(draft, broker.clients.consumers, pull, broker.clock_ms(), PullContext(call.site.ip))
+    return check_pull(draft, service.clients.consumers, pull, service.clock_ms(), PullContext(call.site.ip))
 
 
 def _commit_and_read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
@@ -158,13 +156,12 @@ def _commit_and_read(service: RemotingService, pull: PullRequest, verdict: PullV
 
 def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
     """Reads the queue as the checks decided. Raises their refusal."""
-    broker = service
     if verdict.compensation is not None:
-        verdict.compensation.apply(broker.clients.consumers)
+        verdict.compensation.apply(service.clients.consumers)
     if verdict.refusal is not None:
         raise verdict.refusal
     if verdict.reset_offset is not None:
-        bounds = broker.state.bounds(pull.queue)
+        bounds = service.state.bounds(pull.queue)
         return make_empty(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds)
     found = service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
     _count(service, pull, found)
@@ -172,10 +169,10 @@ def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> 
 
 
 def _count(service: RemotingService, pull: PullRequest, found: RecordsPulled) -> None:
-    broker, (topic, broker_name, _) = service, pull.queue
-    broker.metrics.count_records(topic, found)
+    topic, broker_name, _ = pull.queue
+    service.metrics.count_records(topic, found)
     if found.row_count:
-        broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.steady_ms())
+        service.stats.count_pulled(broker_name, topic, pull.group, found.row_count, service.steady_ms())
 
 
 def _respond(service: RemotingService, call: RemotingCall, pull: PullRequest, found: RecordsPulled) -> bytes:

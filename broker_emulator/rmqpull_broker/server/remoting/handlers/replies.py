@@ -50,7 +50,7 @@ async def _store(
 ) -> SendMessageResponseHeader:
     if not call.command.body:
         raise RequestFailed("the request has no body")
-    broker, peer = service, call.peer
+    peer = call.peer
     origin = Origin(header.sys_flag, limit_time(header.born_timestamp), peer.remote_address)
     properties = names.decode_properties(header.properties or "")
     messages = [make_message(bytes(call.command.body), properties, header.flag, origin)]
@@ -63,11 +63,11 @@ async def _store(
         producer=peer.remote_address,
         sys_flag=header.sys_flag,
     )
-    result = await broker.group_commit.execute(
-        lambda draft: send_request(broker.sender, draft, request, messages, broker.clock_ms()), len(call.command.body)
+    result = await service.group_commit.execute(
+        lambda draft: send_request(service.sender, draft, request, messages, service.clock_ms()), len(call.command.body)
     )
     ((queue, row),) = result.sent
-    place = broker.state.physical_offsets.find(queue, row.queue_offset)
+    place = service.state.physical_offsets.find(queue, row.queue_offset)
     return SendMessageResponseHeader(
         msg_id=make_offset_msg_id(call.site.ip, call.site.port, place),
         queue_id=result.queue_id,

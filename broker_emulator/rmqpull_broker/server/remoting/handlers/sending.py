@@ -109,11 +109,10 @@ def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properti
 
 
 async def _store(service: RemotingService, request: SendRequest, send: Callable[..., T], byte_count: int) -> T:
-    broker = service
-    sender, execute = broker.sender, broker.group_commit.execute
-    if broker.state.find_topic(request.topic) is None:  # a separate command: the topic stays if the send is refused
-        await execute(lambda draft: prepare_topic(sender, draft, request, broker.clock_ms()))
-    return await execute(lambda draft: send(sender, draft, request, now_ms=broker.clock_ms()), byte_count)
+    sender, execute = service.sender, service.group_commit.execute
+    if service.state.find_topic(request.topic) is None:  # a separate command: the topic stays if the send is refused
+        await execute(lambda draft: prepare_topic(sender, draft, request, service.clock_ms()))
+    return await execute(lambda draft: send(sender, draft, request, now_ms=service.clock_ms()), byte_count)
 
 
 def _respond(service: RemotingService, call: RemotingCall, request: SendRequest, result: SendResult) -> RemotingCommand:
@@ -161,11 +160,11 @@ def _list_common(service: RemotingService) -> dict[str, str]:
 async def recall_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """RECALL_MESSAGE. Responds once the recall is stored. The remark of a success is that of Apache's broker."""
     header = call.read_header(RecallMessageRequestHeader)
-    broker, region = service, {names.MSG_REGION: service.properties.region_id}
+    region = {names.MSG_REGION: service.properties.region_id}
     try:
-        msg_id = await broker.group_commit.execute(
+        msg_id = await service.group_commit.execute(
             lambda draft: recall(
-                draft, header.topic, header.recall_handle or "", broker.clock_ms(), call.site.broker_name
+                draft, header.topic, header.recall_handle or "", service.clock_ms(), call.site.broker_name
             )
         )
     except BrokerError as error:

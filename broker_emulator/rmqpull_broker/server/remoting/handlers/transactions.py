@@ -26,9 +26,8 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
         raise WireError(f"commitOrRollback is {header.commit_or_rollback}, expected 0, 8 or 12")
     if resolution is Resolution.UNKNOWN:
         return None
-    broker = service
-    located = broker.state.physical_offsets.locate(call.site.broker_name, header.commit_log_offset)
-    msg_id = None if located is None else find_half_message_id(broker.state, *located)
+    located = service.state.physical_offsets.locate(call.site.broker_name, header.commit_log_offset)
+    msg_id = None if located is None else find_half_message_id(service.state, *located)
     if located is None or msg_id is None:
         raise WrongTransaction("Find prepared transaction message failed")
     # A check stores the message again. So the producer may name an older place, but it must be consistent.
@@ -40,8 +39,8 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
         header.from_transaction_check,
         None if is_consistent else header.tran_state_table_offset,
     )
-    now_ms, store_host = broker.clock_ms(), broker.sender.store_host
-    await broker.group_commit.execute(lambda draft: transactions.end_transaction(draft, end, now_ms, store_host))
+    now_ms, store_host = service.clock_ms(), service.sender.store_host
+    await service.group_commit.execute(lambda draft: transactions.end_transaction(draft, end, now_ms, store_host))
     # Apache's initial remark stays in the response if the message is rolled back.
     remark = NO_RESPONSE_CODE if resolution is Resolution.ROLLBACK else None
     return call.respond(remark=remark)

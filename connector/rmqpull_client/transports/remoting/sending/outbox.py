@@ -20,7 +20,6 @@ from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.away import TimeLimit
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 from rmqpull_client.transports.remoting.sending.send_request import (
-    _ATTEMPT_SHARE,
     HALVINGS_MAX,
     INTERVAL_MAX_S,
     Outcome,
@@ -33,6 +32,7 @@ ROOM = 512
 
 _Key = TypeVar("_Key")
 _AWAY_S = 1.0
+_ATTEMPT_SHARE = 0.6  # of the time limit: a broker that waits for its slave answers after 5 s
 
 
 @dataclass

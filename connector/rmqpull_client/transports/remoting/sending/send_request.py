@@ -17,7 +17,6 @@ HALVINGS_MAX = 13
 """How often a refused batch is halved: 4,000 rows become single ones."""
 INTERVAL_MAX_S = 1.0
 """The longest pause before a retry."""
-_ATTEMPT_SHARE = 0.6  # of the time limit: a broker that waits for its slave answers after 5 s
 
 
 class Outcome(Enum):
