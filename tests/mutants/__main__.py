@@ -2,6 +2,7 @@
 
 python -m tests.mutants                          all modules, 50 minutes at most, in an order that the day chooses
 python -m tests.mutants offsets.py backlog.py    those whose paths end so, all of them
+python -m tests.mutants --drawn                  500 changes of the core, the store, the client and the connector
 python -m tests.mutants --list                   prints the changes
 
 First the tests of the module itself run, and those of all its package when they notice nothing. It exits with 1 when
@@ -17,11 +18,12 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants.changes import Mutant, list_mutants
+from tests.mutants.drawn import read_drawn
 from tests.mutants.modules import MODULES, find_tests
 from tests.mutants.survivors import KNOWN
 from tests.mutants.trial import REPOSITORY, Trial, load_once
@@ -30,6 +32,8 @@ _SLOWER = 8
 """A change that makes tests so much slower is noticed: it may wait or loop for ever."""
 _START_S = 10.0
 _UNCHANGED_S = 600.0
+_PASSED = (0, 5)
+"""Exit codes of pytest: all passed, or none was chosen."""
 _NOTICED, _MISSED = "noticed", "MISSED"
 
 
@@ -52,10 +56,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=50, help="end after so long, with the rest untried")
     parser.add_argument("--processes", type=int, default=2, help="trials at the same time")
     parser.add_argument("--seed", type=int, default=datetime.date.today().toordinal(), help="the order of the changes")
+    parser.add_argument("--drawn", action="store_true", help="try the changes of drawn.tsv")
     parser.add_argument("--list", action="store_true", help="print the changes, and try none")
     options = parser.parse_args()
-    chosen = [name for name in MODULES if not options.modules or name.endswith(tuple(options.modules))]
-    tasks = [task for module in chosen for task in list_tasks(module)]
+    tasks = list_drawn() if options.drawn else [task for module in MODULES for task in list_tasks(module)]
+    tasks = [task for task in tasks if not options.modules or task.module.endswith(tuple(options.modules))]
     if options.list:
         print(*tasks, sep="\n")
         return
@@ -63,7 +68,7 @@ def main() -> None:
     load_once()
     deadline = time.monotonic() + options.minutes * 60
     with tempfile.TemporaryDirectory() as folder:
-        limits = measure_all(chosen, Path(folder))
+        limits = Limits(Path(folder))
         results = list(try_all(tasks, limits, deadline, options.processes, Path(folder)))
     missed = [task for task, result in results if result == _MISSED]
     print(f"{len(results)} of {len(tasks)} changes tried with seed {options.seed}, {len(missed)} not noticed.")
@@ -80,28 +85,36 @@ def list_tasks(module: str) -> Iterator[Task]:
         yield Task(module, mutant, find_tests(module))
 
 
-def measure_all(modules: Sequence[str], folder: Path) -> dict[Sequence[str], float]:
-    """Returns the time limits of tests, in seconds. Exits with 2 unless they succeed, and notice a broken module."""
-    limits: dict[Sequence[str], float] = {}
-    log = folder / "unchanged.log"
-    for module in modules:
-        path, own = REPOSITORY / module, find_tests(module)[0]
-        for tests in find_tests(module):
-            if tests not in limits:
-                trial = Trial(path, None, tests, _UNCHANGED_S, log)
-                if trial.finish() != 0:
-                    print(f"{tests} fail without a change:\n{log.read_text(encoding='utf-8')}", file=sys.stderr)
-                    sys.exit(2)
-                limits[tests] = _START_S + _SLOWER * trial.passed_s
-        broken = compile("raise RuntimeError('this module is broken')", str(path), "exec")
-        if Trial(path, broken, own, limits[own], log).finish() == 0:
-            print(f"{own} do not load {module}.", file=sys.stderr)
-            sys.exit(2)
-    return limits
+def list_drawn() -> list[Task]:
+    """Returns the changes of drawn.tsv. Those whose code has been rewritten since are counted, and left out."""
+    drawn = read_drawn()
+    found = [task for module in sorted({m for m, *_ in drawn}) for task in list_tasks(module)]
+    tasks = [task for task in found if (task.module, *task.mutant.change) in drawn]
+    print(f"{len(drawn) - len(tasks)} of {len(drawn)} changes are of code that is gone.")
+    return tasks
+
+
+class Limits:
+    """How long tests may take, in seconds. It is measured when the tests are first asked about."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "unchanged.log"
+        self._limits: dict[Sequence[str], float] = {}
+
+    def find(self, task: Task, step: int) -> float:
+        """Returns a limit. Exits with 2 unless the tests succeed without a change."""
+        path, tests = REPOSITORY / task.module, task.tests[step]
+        if tests not in self._limits:
+            trial = Trial(path, None, tests, _UNCHANGED_S, self._log)
+            if trial.finish() not in _PASSED:
+                print(f"{tests} fail without a change:\n{self._log.read_text(encoding='utf-8')}", file=sys.stderr)
+                sys.exit(2)
+            self._limits[tests] = _START_S + _SLOWER * trial.passed_s
+        return self._limits[tests]
 
 
 def try_all(
-    tasks: Sequence[Task], limits: Mapping[Sequence[str], float], deadline: float, processes: int, folder: Path
+    tasks: Sequence[Task], limits: Limits, deadline: float, processes: int, folder: Path
 ) -> Iterator[tuple[Task, str]]:
     """Tries changes, some at a time, until the deadline. Yields each with its result."""
     waiting = iter(tasks)
@@ -109,7 +122,7 @@ def try_all(
 
     def start(task: Task, step: int) -> None:
         log = folder / f"{len(running)}.log"
-        limit_s = limits[task.tests[step]]
+        limit_s = limits.find(task, step)
         running.append((task, step, Trial(REPOSITORY / task.module, task.mutant.code, task.tests[step], limit_s, log)))
 
     while True:
@@ -125,12 +138,12 @@ def try_all(
             if result is None:
                 continue
             running.remove(entry)
-            if result == 0 and step + 1 < len(task.tests):
+            if result in _PASSED and step + 1 < len(task.tests):
                 start(task, step + 1)
                 continue
-            if result == 0:
+            if result in _PASSED:
                 print(f"{_MISSED}: {task}", flush=True)
-            yield task, _MISSED if result == 0 else _NOTICED
+            yield task, _MISSED if result in _PASSED else _NOTICED
         with contextlib.suppress(InterruptedError):
             time.sleep(0.02)
 

@@ -111,6 +111,7 @@ def _find_replacements(parent: ast.AST, field: str, node: ast.AST) -> Iterator[t
     if (
         isinstance(node, ast.Compare)
         and field == "test"
+        and len(node.ops) == 1
         and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
     ):
         yield from _swap(node, "ops", node.ops[0])
