@@ -15,7 +15,7 @@ shutil.rmtree(Path(__file__).parent / "build" / "lib", ignore_errors=True)
 
 setup(
     name="rmqpull",
-    version="0.1.0",
+    version="0.2.0.dev0",
     description="A RocketMQ source and sink for PySpark, and an embeddable RocketMQ broker to test against",
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",

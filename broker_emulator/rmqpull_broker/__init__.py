@@ -1,3 +1,3 @@
 """A RocketMQ broker in one process: it speaks RocketMQ's gRPC and remoting protocols and has its own commit log."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -7,6 +7,6 @@ finds no Python data source at all (rules 7.11). So this package imports only py
 from pyspark_rmqpull.draining import drain
 from pyspark_rmqpull.source import RmqpullDataSource as DefaultSource
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = ["DefaultSource", "drain"]

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from rmqpull_client.transports.port import BrokerClient, QueueRows
     from rmqpull_proto.columns import PUBLISH_SCHEMA, PULLABLE_SCHEMA
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _LOADED_ON_USE = {
     "connect": "rmqpull_client.transports.choice",
