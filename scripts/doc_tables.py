@@ -6,6 +6,7 @@ usage: python -m scripts.doc_tables           writes them between their markers
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -151,6 +152,35 @@ def open_calls() -> str:
     return table(("protocol or service", "open to everybody"), rows)
 
 
+def tree() -> str:
+    """Returns the folders with code, each with the first sentence of its docstring."""
+    lines = []
+    for root in TREE:
+        for package in sorted((ROOT / root).rglob("__init__.py")):
+            modules = {module.stem for module in package.parent.rglob("*.py")}
+            if all(name.endswith(("_pb2", "_pb2_grpc", "__init__")) for name in modules):
+                continue  # generated
+            folder = package.parent.relative_to(ROOT / root)
+            name = f"{root}/" if folder == Path() else f"{'    ' * len(folder.parts)}{folder.name}/"
+            doc = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+            sentence = re.split(r"(?<=[.?])\s", doc, maxsplit=1)[0]
+            lines.append((name, re.sub(r":\w+:`|`", "", sentence).replace("\n", " ")))
+    width = max(len(name) for name, _ in lines) + 2
+    return "\n".join(("```text", *(f"{name:{width}}{sentence}" for name, sentence in lines), "```"))
+
+
+TREE = (
+    "connector/pyspark_rmqpull",
+    "connector/rmqpull_client",
+    "broker_emulator/rmqpull_broker",
+    "proto/rmqpull_proto",
+    "processes",
+    "demo",
+    "bench",
+    "soak",
+)
+"""What ``tree`` shows: the four packages, and the programs."""
+
 TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/options.md": {
         "source-options": source_options,
@@ -165,6 +195,7 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "broker-flags": broker_flags,
         "broker-properties": broker_properties,
     },
+    "docs/architecture.md": {"tree": tree},
     "docs/access.md": {
         "administration": administration,
         "changes": changes,
