@@ -5,8 +5,8 @@ python -m tests.mutants offsets.py backlog.py    those whose paths end so, all o
 python -m tests.mutants --drawn                  500 changes of the core, the store, the client and the connector
 python -m tests.mutants --list                   prints the changes
 
-First the tests of the module itself run, and those of all its package when they notice nothing. It exits with 1 when
-both miss a change that `survivors.py` does not know.
+First the tests of the module itself run, then those of its package, and then those of the client, the connector, the
+broker or the wire, until one notices the change. It exits with 1 when all miss one that `survivors.py` does not know.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Task(NamedTuple):
     module: str
     mutant: Mutant
     tests: Sequence[Sequence[str]]
-    """The tests of the module, and then those of its folder."""
+    """The tests of the module, and wider ones."""
 
     def __str__(self) -> str:
         return f"{self.module}:{self.mutant.line}: {self.mutant.change}"

@@ -27,7 +27,7 @@ MODULES: Sequence[str] = (
 
 @lru_cache
 def find_tests(module: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the tests of a module, and then those of the folder that mirrors its package."""
+    """Returns the tests of a module, then those of the folder that mirrors its package, and then those of its area."""
     own = [path for path, source in _find_sources().items() if source == (REPOSITORY / module).with_suffix("")]
     if module in COVERED:
         own.append(REPOSITORY / "tests" / COVERED[module].by)
@@ -35,7 +35,7 @@ def find_tests(module: str) -> tuple[tuple[str, ...], ...]:
     mirrored = Path("tests") / area / Path(module).relative_to(root).parent
     wider = REPOSITORY / (mirrored.parent if mirrored.parent != Path("tests") else mirrored)
     steps = [tuple(str(path.relative_to(REPOSITORY)) for path in own), (str(wider.relative_to(REPOSITORY)),)]
-    return tuple(step for step in steps if step)
+    return tuple(step for step in dict.fromkeys((*steps, (f"tests/{area}",))) if step)
 
 
 @lru_cache

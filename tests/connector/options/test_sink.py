@@ -60,6 +60,7 @@ def test_sends_have_limits_of_their_own() -> None:
         ("onInvalidRow", "ignore", "Option onInvalidRow is 'ignore'. Expected fail, skip or deadLetter."),
         ("invalidProperties", "skip", "Option invalidProperties is 'skip'. Expected fail or drop."),
         ("maxMessageSize", "0", "Option maxMessageSize is '0'. Expected an integer from 1"),
+        ("maxMessageSize", "33554433", "Option maxMessageSize is '33554433'. Expected an integer from 1 to 33554432"),
         ("compressType", "SNAPPY", "Option compressType is 'SNAPPY'. Expected ZLIB, LZ4 or ZSTD."),
         ("batchBytes", "1", "Option batchBytes is '1'. Expected an integer from 1024"),
         ("inFlight", "0", "Option inFlight is '0'. Expected an integer from 1"),

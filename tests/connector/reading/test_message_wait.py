@@ -215,3 +215,11 @@ def test_a_loss_is_recorded_without_delay(broker: FakeBrokerClient, start_query:
     broker.queues[0] = Bounds(18, 20)
     query.plan()
     assert (query.offsets, query.starts) == (named({0: 20, 1: 0}), named({0: 18}))
+
+
+def test_a_pattern_without_topics_waits_without_a_pull(broker: FakeBrokerClient, clock: ManualClock) -> None:
+    given = {"endpoints": "a:1", "topicPattern": "or.*", "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1s"}
+    empty = Backlog(QueueOffsets({}), QueueOffsets({}), {}, {})
+    wait = MessageWait(SourceOptions.from_options(given), lambda *_: broker, clock, lambda: empty)
+    assert wait.wait_for_enough(empty, lambda _, now_ms: 300 - now_ms) is empty
+    assert (broker.calls, clock.slept_ms) == ([], [200, 100])

@@ -41,6 +41,7 @@ def use(connection: BrokerConnection, requests: int = 1) -> BrokerConnection:
 def test_a_connection_is_lent_to_one_borrower_at_a_time(server: ScriptedServer, pool: ConnectionPool) -> None:
     first, second = use(pool.borrow(server.address)), use(pool.borrow(server.address))
     assert not first.is_reused
+    assert first.has_received
     pool.give_back(first)
     again = pool.borrow(server.address)
     assert again is first
