@@ -185,6 +185,16 @@ def test_a_record_of_one_send_differs_from_all_others(facts: list[Fact]) -> None
         assert lone is None
 
 
+@pytest.mark.parametrize("length", range(1, 17))
+def test_a_record_of_one_send_is_found_whatever_its_padding(length: int) -> None:
+    stored = RowsStored(MessageQueue("t" * length, "b", 0), (STORED,))
+    frame = record.read_frame(memoryview(record.encode_record([stored], 0)), 0)
+    assert frame is not None
+    lone = record.decode_lone_rows(frame.payload)
+    assert lone is not None
+    assert LoggedRows(*lone) == stored
+
+
 def test_a_segment_of_this_format_passes() -> None:
     record.check_segment_header(memoryview(record.encode_segment_header() + b"more"))
 
