@@ -141,9 +141,9 @@ def try_all(
             if result in _PASSED and step + 1 < len(task.tests):
                 start(task, step + 1)
                 continue
-            if result in _PASSED:
-                print(f"{_MISSED}: {task}", flush=True)
-            yield task, _MISSED if result in _PASSED else _NOTICED
+            outcome = _MISSED if result in _PASSED else _NOTICED
+            print(f"{outcome}: {task}", flush=True)
+            yield task, outcome
         with contextlib.suppress(InterruptedError):
             time.sleep(0.02)
 

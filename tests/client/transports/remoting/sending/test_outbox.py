@@ -155,6 +155,17 @@ def test_a_busy_broker_gets_half_as_much_and_slowly_more_again(run: OutboxRun) -
     assert len(run.send()) == 2
 
 
+def test_single_messages_make_more_room_too(run: OutboxRun) -> None:
+    for _ in range(600):
+        run.add(1, queues=A)
+    sent = run.send()
+    for request in sent[:10]:  # 512 becomes 1
+        run.settle(request, Outcome.BUSY)
+    for request in sent[10:]:
+        run.settle(request, Outcome.STORED)
+    assert len(run.send()) == 88
+
+
 def test_a_refused_batch_is_halved_until_the_illegal_message_is_alone(run: OutboxRun) -> None:
     call = SendCall()
     run.add(1, 2, 3, 4, 5, queue=A[0], call=call)
