@@ -9,20 +9,14 @@
         cluster.find_broker("broker-a").restart()          # SIGKILL; the same ports, the same messages
 
 `cluster.py` also has clusters with a proxy, with a slave, with access keys and with TLS; `servers.py` the
-single servers, their properties and the options of their JVMs. Apache's Java clients are started from Python, too:
+single servers, their properties and the options of their JVMs. Apache's Java producer is started from Python, too:
 
-    from processes.apache.java_clients import JavaConsumer, JavaProducer, run_mqadmin
+    from processes.apache.java_clients import JavaProducer
 
     with JavaProducer(RELEASE_5, cluster.addresses, folder / "producer") as producer:
         producer.send("orders", "body", tags="red", shardingKey="customer-7")
 
-Many clients of all kinds in one JVM, for scenarios:
-
-    from processes.apache.many_clients import JavaClients
-
-    with JavaClients(RELEASE_4, folder / "clients") as jvm:
-        consumer = jvm.start("push", "member-1", cluster.addresses, "readers", topic="orders", ordered=True)
-        consumer.consumed                                  # all that it has consumed so far
+`tests/clients/programs` has Apache's other clients.
 
 What Apache's own classes say about bytes, in 0.1 ms:
 

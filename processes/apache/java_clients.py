@@ -1,4 +1,4 @@
-"""Apache's Java clients as processes: a producer, consumers, and `mqadmin`."""
+"""Apache's Java producer as a process, and what all Java programs have."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 from processes.apache.calls import Credentials
 from processes.apache.java_programs import SHORT_LIVED, start_java
 from processes.apache.oracle import to_text
 from processes.apache.releases import Release
-from processes.apache.servers import JAVA
 from processes.children import Child, ProcessFailed
 
 RESPONSE_WITHIN_S = 60.0
-ENDED_WITHIN_S = 60.0
 
 
 class SendFailed(Exception):
@@ -66,9 +64,11 @@ class JavaProducer(JavaProgram):
         compress_from_bytes: int = 4096,
         java_options: Sequence[str] = SHORT_LIVED,
     ) -> None:
-        arguments = [name_servers, str(compress_from_bytes), *_keys(credentials)]
+        arguments = [name_servers, str(compress_from_bytes), *list_keys(credentials)]
         super().__init__(
-            start_java(release, "Produce", _log(folder), arguments=arguments, java_options=java_options, has_input=True)
+            start_java(
+                release, "Produce", make_log(folder), arguments=arguments, java_options=java_options, has_input=True
+            )
         )
 
     def send(self, topic: str, body: bytes | str, **fields: Any) -> dict[str, Any]:
@@ -104,80 +104,17 @@ class JavaProducer(JavaProgram):
         return result
 
 
-class JavaConsumer(JavaProgram):
-    """One of Apache's consumers, which is ready when this returns.
-
-    Kind `push` is a member of the group and acknowledges each message; `retry` is a member that sends each back to be
-    retried; `pull` reads all queues from their begin, without a filter and without consumer offsets, but its
-    heartbeats make it a member too.
-    """
-
-    def __init__(
-        self,
-        release: Release,
-        name_servers: str,
-        folder: Path,
-        topic: str,
-        group: str,
-        *,
-        kind: Literal["push", "retry", "pull"] = "push",
-        expression: str = "*",
-        expression_type: Literal["TAG", "SQL92"] = "TAG",
-        credentials: Credentials | None = None,
-    ) -> None:
-        arguments = [name_servers, kind, group, topic, expression_type, expression, *_keys(credentials)]
-        super().__init__(start_java(release, "Consume", _log(folder), arguments=arguments, has_input=True))
-        if self.read_line(RESPONSE_WITHIN_S) != "ready":
-            self.kill()
-            raise ProcessFailed(f"The {self.process.name} was not ready in time.{self.process.log_end()}")
-
-    def read(self, count: int, timeout_s: float = RESPONSE_WITHIN_S) -> list[dict[str, Any]]:
-        """Returns the next messages, in the form of ``JavaOracle.decode_messages`` and with ``broker``.
-
-        Raises ProcessFailed when a message takes longer than ``timeout_s``.
-        """
-        messages: list[dict[str, Any]] = []
-        for _ in range(count):
-            line = self.read_line(timeout_s)
-            if line is None:
-                raise ProcessFailed(f"Message {len(messages) + 1} of {count} has not come within {timeout_s:.0f} s.")
-            messages.append(json.loads(line))
-        return messages
-
-
 def make_message(topic: str, body: bytes | str, **fields: Any) -> dict[str, Any]:
     """Returns a message for :class:`JavaProducer`."""
     return {"topic": topic, "body": to_text(body.encode() if isinstance(body, str) else body), **fields}
 
 
-def run_mqadmin(
-    release: Release, name_servers: str, folder: Path, *arguments: str, credentials: Credentials | None = None
-) -> str:
-    """Runs Apache's `mqadmin` and returns what it prints. It takes 1 to 2 s. Raises ProcessFailed."""
-    log = _log(folder)
-    (folder / "conf").mkdir(exist_ok=True)
-    (folder / "conf" / "logback_tools.xml").write_bytes((JAVA / "logback.xml").read_bytes())  # 4.x needs it
-    if credentials is not None:
-        keys = f"accessKey: {credentials.access_key}\nsecretKey: {credentials.secret_key}\n"
-        (folder / "conf" / "tools.yml").write_text(keys, encoding="utf-8")
-    process = start_java(
-        release,
-        "org.apache.rocketmq.tools.command.MQAdminStartup",
-        log,
-        arguments=arguments,
-        java_options=[*SHORT_LIVED, f"-Drocketmq.namesrv.addr={name_servers}"],
-    )
-    try:
-        process.wait(ENDED_WITHIN_S)
-        return "\n".join(process.read_rest())
-    finally:
-        process.kill()
-
-
-def _log(folder: Path) -> Path:
+def make_log(folder: Path) -> Path:
+    """Makes the folder of a program, and returns the path of its log."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder / "log"
 
 
-def _keys(credentials: Credentials | None) -> list[str]:
+def list_keys(credentials: Credentials | None) -> list[str]:
+    """Returns access key and secret key as arguments."""
     return [] if credentials is None else [credentials.access_key, credentials.secret_key]

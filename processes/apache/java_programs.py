@@ -24,13 +24,16 @@ def start_java(
     arguments: Sequence[str] = (),
     java_options: Sequence[str] = SHORT_LIVED,
     has_input: bool = False,
+    more: Path | None = None,
 ) -> Child:
     """Starts a program of the folder ``java``, or a class of Apache's by its full name, with the clients of a release.
 
-    The end of the log file has its errors. Raises SoftwareMissing.
+    ``more`` is a folder with programs that build on those. The end of the log file has the program's errors.
+    Raises SoftwareMissing.
     """
     jars = release.fetch_client_jars()
-    classes = compile_java(sorted((JAVA / "rmqpull").glob("*.java")), jars)
+    sources = [source for folder in (JAVA / "rmqpull", more) if folder for source in sorted(folder.glob("*.java"))]
+    classes = compile_java(sources, jars)
     command = [find_java(), *java_options, *_FOR_JAVA_17, "-Drocketmq.client.logUseSlf4j=true"]
     command += [f"-Duser.home={log.parent}", f"-Drocketmq.home.dir={log.parent}"]
     command += [

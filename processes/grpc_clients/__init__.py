@@ -1,1 +1,1 @@
-"""Apache's gRPC clients as processes: one program per language, and all of them understand the same calls."""
+"""What benchmarks and pages need of Apache's gRPC clients: a program in Java, and what the libraries cannot do."""

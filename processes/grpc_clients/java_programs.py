@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from processes.children import Child
 from processes.java import compile_java, find_java, make_class_path
@@ -20,20 +19,21 @@ SHORT_LIVED = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-
 
 
 def start_grpc_java(
-    program: Literal["Clients", "Bench"],
+    program: str,
     folder: Path,
     *,
     arguments: Sequence[str] = (),
     java_options: Sequence[str] = SHORT_LIVED,
     has_input: bool = False,
+    sources: Path = SOURCES,
 ) -> Child:
-    """Starts a program of the folder ``java``. The file ``log`` in ``folder`` gets what it and the client log.
+    """Starts a program of the folder ``sources``. The file ``log`` in ``folder`` gets what it and the client log.
 
     The class of the program says what it reads and prints. Raises SoftwareMissing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     jars = fetch_jars([CLIENT, _JSON])
-    classes = compile_java(sorted(SOURCES.glob("*.java")), jars)
+    classes = compile_java(sorted(sources.glob("*.java")), jars)
     command = [find_java(), *java_options, f"-Duser.home={folder}", f"-Drocketmq.log.root={folder}"]
     command += ["-Drocketmq.log.level=warn", "-cp", make_class_path(*jars, classes), f"rmqpull.{program}", *arguments]
     return Child(f"Java program {program}", command, folder / "log", os.environ, folder=folder, has_input=has_input)

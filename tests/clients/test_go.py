@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from processes.apache.many_clients import Kind, ManyClients, OneClient
 from processes.maven import SoftwareMissing
+from tests.clients.programs.java.many_clients import Kind, ManyClients, OneClient
 from tests.harness.client_servers import SERVERS, ClientServers, Place, ServerKind, bodies_of, make_message
 from tests.harness.waiting import wait_until
 

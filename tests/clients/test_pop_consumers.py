@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from processes.apache.many_clients import OneClient
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.json_dialect import write_json
+from tests.clients.programs.java.many_clients import OneClient
 from tests.harness.client_servers import BROKER, Place, bodies_of
 from tests.harness.waiting import wait_until
 

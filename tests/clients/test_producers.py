@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from processes.apache.many_clients import ClientRefused, Read
+from tests.clients.programs.java.many_clients import ClientRefused, Read
 from tests.harness.client_servers import BROKER, Place, bodies_of, make_message
 from tests.harness.waiting import wait_until
 

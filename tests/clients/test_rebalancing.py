@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from processes.apache.many_clients import OneClient
 from rmqpull_client.allocation.machine_room import MachineRoomNearby, MachineRoomResolver
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, ByConfig, ConsistentHash, Strategy
 from rmqpull_client.model import MessageQueue
 from rmqpull_proto.remoting.codes import RequestCode
+from tests.clients.programs.java.many_clients import OneClient
 from tests.harness.client_servers import BROKER, Place, bodies_of
 from tests.harness.waiting import wait_until
 

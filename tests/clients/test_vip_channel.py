@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from processes.apache.old_clients import VERSIONS, send_and_pull
 from rmqpull_broker.server.remoting.dispatch import NOT_ON_VIP
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from tests.clients.programs.java.old_clients import VERSIONS, send_and_pull
 from tests.harness.client_servers import BROKER, ClientServers
 from tests.harness.remoting_member import RemotingMember
 

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import make_cluster
-from processes.apache.many_clients import JavaClients, Kind, ManyClients, OneClient, Read
 from processes.apache.oracle import to_text
 from processes.apache.releases import CLIENT_RELEASES, RELEASES, Release
 from processes.children import ProcessFailed
-from processes.go.clients import GoClients
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import running_broker
+from tests.clients.programs.go.clients import GoClients
+from tests.clients.programs.java.many_clients import JavaClients, Kind, ManyClients, OneClient, Read
 from tests.harness.waiting import wait_until
 
 ServerKind = Literal["emulator", "apache"]

@@ -15,7 +15,9 @@ from processes.apache.administration import Administration
 from processes.apache.cluster import make_proxied_cluster
 from processes.apache.releases import Release
 from processes.children import ProcessFailed
-from processes.grpc_clients.clients import (
+from processes.grpc_clients.lacks import Language
+from rmqpull_broker.testing import BrokerProcess
+from tests.clients.programs.grpc.clients import (
     LANGUAGES,
     ClientRefused,
     GrpcClient,
@@ -23,8 +25,6 @@ from processes.grpc_clients.clients import (
     Kind,
     Received,
 )
-from processes.grpc_clients.lacks import Language
-from rmqpull_broker.testing import BrokerProcess
 from tests.harness.client_servers import ServerKind
 from tests.harness.waiting import WAIT_S, wait_until
 

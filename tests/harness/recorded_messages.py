@@ -1,4 +1,4 @@
-"""Messages of Apache's clients of several languages, recorded on a real RocketMQ by ``scripts/record_messages.py``."""
+"""Messages of Apache's clients in several languages: ``tests/clients/record_messages.py`` recorded them."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from processes.apache.cluster import ApacheCluster
-from processes.apache.java_clients import JavaConsumer, run_mqadmin
 from processes.apache.releases import Release
+from tests.clients.programs.java.consumer import JavaConsumer
+from tests.clients.programs.java.mqadmin import run_mqadmin
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer, start_proxy
 from tests.harness.server_kinds import OF_APACHE, PROXY, make_params, needs

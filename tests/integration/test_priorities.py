@@ -11,11 +11,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from processes.apache.java_clients import JavaConsumer, JavaProducer
+from processes.apache.java_clients import JavaProducer
 from processes.apache.releases import RELEASE_4, RELEASE_5_5, Release
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import Topics, running_broker
+from tests.clients.programs.java.consumer import JavaConsumer
 from tests.harness.apache import run_apache
 from tests.harness.waiting import wait_until
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from processes.grpc_clients.clients import LANGUAGES
 from processes.grpc_clients.lacks import LACKS, Language
 from processes.maven import SoftwareMissing
+from tests.clients.programs.grpc.clients import LANGUAGES
 from tests.harness.apache import choose_release
 from tests.harness.client_servers import SERVERS, ServerKind
 from tests.harness.grpc_servers import GrpcPlace, GrpcServers

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused
 from processes.maven import SoftwareMissing
 from rmqpull_proto.remoting.codes import RequestCode
+from tests.clients.programs.grpc.clients import ClientRefused
 from tests.harness.client_servers import SERVERS
 from tests.harness.grpc_servers import (
     GrpcPlace,

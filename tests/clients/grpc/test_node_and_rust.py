@@ -10,9 +10,9 @@ from threading import Event
 
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused, GrpcClient, Received
 from processes.grpc_clients.lacks import Language
 from processes.maven import SoftwareMissing
+from tests.clients.programs.grpc.clients import ClientRefused, GrpcClient, Received
 from tests.harness.client_servers import SERVERS, ServerKind
 from tests.harness.grpc_servers import (
     GrpcPlace,

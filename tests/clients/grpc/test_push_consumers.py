@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from processes.grpc_clients.clients import LANGUAGES, GrpcClient, Received
 from processes.grpc_clients.lacks import LACKS
+from tests.clients.programs.grpc.clients import LANGUAGES, GrpcClient, Received
 from tests.harness.client_servers import SERVERS
 from tests.harness.grpc_servers import (
     GrpcPlace,

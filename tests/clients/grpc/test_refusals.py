@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused
+from tests.clients.programs.grpc.clients import ClientRefused
 from tests.harness.grpc_servers import GrpcPlace, TopicType, receive_all, send
 
 DAY_MS = 86_400_000

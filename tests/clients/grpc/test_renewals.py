@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from processes.grpc_clients.clients import LANGUAGES, GrpcClient, GrpcClients
 from processes.grpc_clients.lacks import LACKS, Language
 from processes.maven import SoftwareMissing
 from rmqpull_broker.core.model import GroupConfig, Message, TopicType
 from rmqpull_broker.core.state.facts import GroupPut
 from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.clients.programs.grpc.clients import LANGUAGES, GrpcClient, GrpcClients
 from tests.harness.grpc_servers import GrpcPlace, receive_all, send, wait_for_consumed
 from tests.harness.waiting import wait_until
 

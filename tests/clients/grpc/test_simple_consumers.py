@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from processes.grpc_clients.clients import ClientRefused, Received
+from tests.clients.programs.grpc.clients import ClientRefused, Received
 from tests.harness.grpc_servers import INVISIBLE_MS, GrpcPlace, bodies_of, receive_all, send
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from processes.grpc_clients.clients import LANGUAGES, ClientRefused, GrpcClients
 from processes.grpc_clients.lacks import Language
 from processes.maven import SoftwareMissing
+from tests.clients.programs.grpc.clients import LANGUAGES, ClientRefused, GrpcClients
 from tests.harness.broker_processes import StartBroker
 from tests.harness.secured_proxy import CertificateAuthority
 

@@ -9,9 +9,11 @@ import pytest
 
 from processes.apache.access import Account
 from processes.apache.cluster import ADMIN, ApacheCluster, make_guarded_cluster, make_replicated_cluster
-from processes.apache.java_clients import JavaConsumer, JavaProducer, SendFailed, make_message, run_mqadmin
+from processes.apache.java_clients import JavaProducer, SendFailed, make_message
 from processes.apache.oracle import to_bytes
 from processes.apache.releases import Release
+from tests.clients.programs.java.consumer import JavaConsumer
+from tests.clients.programs.java.mqadmin import run_mqadmin
 from tests.harness.apache import StartApache
 from tests.harness.waiting import wait_until
 

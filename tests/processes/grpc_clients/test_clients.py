@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from processes.children import ProcessFailed
-from processes.grpc_clients.clients import ClientRefused, GrpcClients
-from processes.grpc_clients.python_programs import start_python
 from rmqpull_broker.testing import running_broker
+from tests.clients.programs.grpc.clients import ClientRefused, GrpcClients
+from tests.clients.programs.grpc.python_programs import start_python
 
 
 @pytest.fixture

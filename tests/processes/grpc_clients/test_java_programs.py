@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from processes.apache.many_clients import ClientRefused, ManyClients
 from processes.apache.releases import Release
 from processes.grpc_clients.java_programs import start_grpc_java
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_broker.testing.embedded import Topics
+from tests.clients.programs.java.many_clients import ClientRefused, ManyClients
 from tests.harness.waiting import wait_until
 
 TOPICS: Topics = {

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from processes.grpc_clients.node_programs import SOURCES, install_clients
 from processes.maven import SoftwareMissing
+from tests.clients.programs.grpc.node_programs import SOURCES, install_clients
 
 
 def test_a_machine_without_npm_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

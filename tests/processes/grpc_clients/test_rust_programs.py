@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from processes.grpc_clients.rust_programs import SOURCES, build_clients
 from processes.maven import SoftwareMissing
+from tests.clients.programs.grpc.rust_programs import SOURCES, build_clients
 
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
 """How Cargo names crates.io in every lock file. It is no address that is asked."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from processes.apache.cluster import ProxiedCluster, make_proxied_cluster
-from processes.apache.java_clients import JavaConsumer
 from processes.apache.releases import Release
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, OptionError
@@ -20,6 +19,7 @@ from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_client.transports.remoting.client import RemotingClient
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from tests.clients.programs.java.consumer import JavaConsumer
 from tests.harness.waiting import wait_until
 
 QUEUES, ROWS = 4, 120

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 from processes.apache.cluster import ApacheCluster, make_cluster, make_replicated_cluster
-from processes.apache.java_clients import JavaConsumer, run_mqadmin
 from processes.apache.releases import Release
 from rmqpull_client.connection import wrap_name
 from rmqpull_client.errors import OptionError
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
+from tests.clients.programs.java.consumer import JavaConsumer
+from tests.clients.programs.java.mqadmin import run_mqadmin
 from tests.harness.apache import StartApache
 from tests.harness.served_apache import ServedApache
 from tests.harness.waiting import wait_until

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from processes.apache.cluster import make_proxied_cluster
-from processes.apache.java_clients import JavaConsumer, JavaProducer
+from processes.apache.java_clients import JavaProducer
 from processes.apache.oracle import to_bytes
 from processes.apache.releases import RELEASE_4, Release
-from processes.grpc_clients.clients import LANGUAGES, GrpcClients
 from rmqpull_client.connection import Connection
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from tests.client.transports.test_port import GROUP
+from tests.clients.programs.grpc.clients import LANGUAGES, GrpcClients
+from tests.clients.programs.java.consumer import JavaConsumer
 
 
 @pytest.mark.apache

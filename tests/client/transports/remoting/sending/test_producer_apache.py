@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processes.apache.cluster import ApacheCluster, make_cluster, make_replicated_cluster
-from processes.apache.java_clients import JavaConsumer, JavaProducer
+from processes.apache.java_clients import JavaProducer
 from processes.apache.oracle import JavaOracle, to_bytes
 from processes.apache.releases import RELEASE_4, Release
 from rmqpull_client.connection import Connection
@@ -27,6 +27,7 @@ from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import Producer
 from rmqpull_client.transports.remoting.sending.queue_choice import choose_queues, hash_consistently, hash_like_java
 from rmqpull_proto.columns import BODY_ENCODINGS, PUBLISH_SCHEMA
+from tests.clients.programs.java.consumer import JavaConsumer
 from tests.harness.apache import StartApache
 
 OWN = {"CLUSTER", "MSG_REGION", "TRACE_ON", "UNIQ_KEY", "MIN_OFFSET", "MAX_OFFSET"}

@@ -11,14 +11,14 @@ import pytest
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster
-from processes.apache.mqadmin import Mqadmin
 from processes.apache.releases import RELEASE_5, Release
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
+from tests.clients.programs.java.mqadmin import Mqadmin
+from tests.differential.test_mqadmin import ALL_WITHIN_S, Printed, list_commands, normalize
 from tests.harness.receiver import Receiver
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.waiting import wait_until
-from tests.processes.apache.test_mqadmin import ALL_WITHIN_S, Printed, list_commands, normalize
 
 TOPIC, GROUP, PULLERS = "admin-popped", "admin-poppers", "admin-pullers"
 RETRIES = f"%RETRY%{GROUP}_{TOPIC}"

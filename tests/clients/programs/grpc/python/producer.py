@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketmq import Producer, TransactionChecker, TransactionResolution
 
-from processes.grpc_clients.python.messages import Request, Unsupported, build_message, configure
+from tests.clients.programs.grpc.python.messages import Request, Unsupported, build_message, configure
 
 _IN_FLIGHT_MAX = 32
 _SENT_WITHIN_S = 120

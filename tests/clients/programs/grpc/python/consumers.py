@@ -9,7 +9,7 @@ from typing import Any
 
 from rocketmq import ConsumeResult, MessageListener, PushConsumer, SimpleConsumer
 
-from processes.grpc_clients.python.messages import (
+from tests.clients.programs.grpc.python.messages import (
     Request,
     Unsupported,
     configure,

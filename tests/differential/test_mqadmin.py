@@ -12,13 +12,13 @@ import pytest
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster
-from processes.apache.java_clients import JavaConsumer
-from processes.apache.mqadmin import Mqadmin
 from processes.apache.releases import RELEASE_5, Release
 from rmqpull_broker.testing import running_broker
+from tests.clients.programs.java.consumer import JavaConsumer
+from tests.clients.programs.java.mqadmin import Mqadmin
 from tests.harness.waiting import wait_until
 
-PAGE = Path(__file__).parents[3] / "docs" / "broker-support.md"
+PAGE = Path(__file__).parents[2] / "docs" / "broker-support.md"
 TOPIC, GROUP = "admin-orders", "admin-readers"
 ALL_WITHIN_S = 600
 LIVE = "admin-live"

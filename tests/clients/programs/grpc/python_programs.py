@@ -8,7 +8,7 @@ from pathlib import Path
 
 from processes.children import Child
 
-_REPOSITORY = Path(__file__).parents[2]
+_REPOSITORY = Path(__file__).parents[4]
 
 
 def start_python(folder: Path) -> Child:
@@ -16,5 +16,5 @@ def start_python(folder: Path) -> Child:
     folder.mkdir(parents=True, exist_ok=True)
     # The library writes its log below the home folder.
     environment = {**os.environ, "HOME": str(folder), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "processes.grpc_clients.python"]
+    command = [sys.executable, "-m", "tests.clients.programs.grpc.python"]
     return Child("clients for Python", command, folder / "log", environment, _REPOSITORY, has_input=True)

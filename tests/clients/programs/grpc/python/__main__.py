@@ -20,9 +20,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TextIO
 
-from processes.grpc_clients.python.consumers import PushClient, SimpleClient
-from processes.grpc_clients.python.messages import Client, Request, Unsupported
-from processes.grpc_clients.python.producer import ProducerClient
+from tests.clients.programs.grpc.python.consumers import PushClient, SimpleClient
+from tests.clients.programs.grpc.python.messages import Client, Request, Unsupported
+from tests.clients.programs.grpc.python.producer import ProducerClient
 
 
 class Clients:

@@ -1,6 +1,6 @@
 """Records messages of Apache's clients of several languages: as a real RocketMQ stores them, and as Java decodes them.
 
-    .venv/bin/python -m scripts.record_messages [go] [python] [java] [node] [rust]
+    .venv/bin/python -m tests.clients.record_messages [go] [python] [java] [node] [rust]
 
 writes tests/integration/recorded_messages.json, which tests read: they need neither the clients nor the server. The
 client for Go speaks to the broker, the gRPC clients to its proxy. Those that are not named keep what the file has of
@@ -20,11 +20,11 @@ from processes.apache.calls import Calls
 from processes.apache.cluster import ProxiedCluster, make_proxied_cluster
 from processes.apache.oracle import JavaOracle, to_text
 from processes.apache.releases import RELEASE_5
-from processes.go.clients import GoClients
-from processes.grpc_clients.clients import LANGUAGES, GrpcClients
 from rmqpull_proto.remoting.codes import RequestCode
+from tests.clients.programs.go.clients import GoClients
+from tests.clients.programs.grpc.clients import LANGUAGES, GrpcClients
 
-RECORDED = Path(__file__).parents[1] / "tests" / "integration" / "recorded_messages.json"
+RECORDED = Path(__file__).parents[1] / "integration" / "recorded_messages.json"
 GO = "go"
 TEXT = "hello " * 700  # longer than 4 KiB: some clients compress it
 SENT: tuple[dict[str, Any], ...] = (

@@ -26,9 +26,9 @@ from typing import Any, Literal
 from processes.children import Child, ProcessFailed
 from processes.grpc_clients.java_programs import start_grpc_java
 from processes.grpc_clients.lacks import Language
-from processes.grpc_clients.node_programs import start_node
-from processes.grpc_clients.python_programs import start_python
-from processes.grpc_clients.rust_programs import start_rust
+from tests.clients.programs.grpc.node_programs import start_node
+from tests.clients.programs.grpc.python_programs import start_python
+from tests.clients.programs.grpc.rust_programs import start_rust
 
 Kind = Literal["producer", "simple", "push", "litePush"]
 ANSWERED_WITHIN_S = 300.0  # one call may send 100,000 messages
@@ -172,7 +172,7 @@ class GrpcClient:
 
 
 def _start_java(folder: Path) -> Child:
-    return start_grpc_java("Clients", folder, has_input=True)
+    return start_grpc_java("Clients", folder, has_input=True, sources=Path(__file__).parent / "java" / "rmqpull")
 
 
 LANGUAGES: Mapping[Language, Callable[[Path], Child]] = {

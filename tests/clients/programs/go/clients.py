@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from processes.apache.many_clients import ManyClients
 from processes.children import Child
 from processes.maven import SoftwareMissing, cache, made_once
+from tests.clients.programs.java.many_clients import ManyClients
 
 PROGRAM = Path(__file__).parent / "program"
 BUILT_WITHIN_S = 600

@@ -20,6 +20,7 @@ from processes.apache.java_programs import SHORT_LIVED, start_java
 from processes.apache.oracle import to_bytes
 from processes.apache.releases import Release
 from processes.children import Child, ProcessFailed
+from tests.clients.programs.java import SOURCES
 
 Kind = Literal["push", "producer", "litePull", "oldPull"]
 
@@ -110,7 +111,8 @@ class JavaClients(ManyClients):
 
     def __init__(self, release: Release, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(start_java(release, "Clients", folder / "log", java_options=_OPTIONS, has_input=True))
+        log = folder / "log"
+        super().__init__(start_java(release, "Clients", log, java_options=_OPTIONS, has_input=True, more=SOURCES))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from processes.apache.java_programs import SHORT_LIVED
-from processes.apache.servers import JAVA
 from processes.children import Child, ProcessFailed
 from processes.java import compile_java, find_java, make_class_path
 from processes.maven import Artifact, fetch_jars
 
+SOURCE = Path(__file__).parent / "old" / "SendAndPull.java"
 VERSIONS = ("4.3.2", "4.4.0", "4.5.0")
 """Those whose clients send to the port two below that of a broker (VIP channel, rules 4.12)."""
 DONE_WITHIN_S = 120.0
@@ -33,7 +33,7 @@ def send_and_pull(
     ``folder`` gets the log. Raises ProcessFailed and SoftwareMissing.
     """
     jars = fetch_jars([Artifact("org.apache.rocketmq", "rocketmq-client", version, is_alone=False)])
-    classes = compile_java([JAVA / "old" / "SendAndPull.java"], jars)
+    classes = compile_java([SOURCE], jars)
     command = [
         find_java(),
         *SHORT_LIVED,

@@ -1,0 +1,1 @@
+"""Apache's gRPC clients, with one program for each language."""
