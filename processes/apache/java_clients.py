@@ -8,8 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes.apache.calls import Credentials
-from processes.apache.java_programs import SHORT_LIVED, start_java
+from processes.apache.java_programs import start_java
 from processes.apache.oracle import to_text
 from processes.apache.releases import Release
 from processes.children import Child, ProcessFailed
@@ -52,24 +51,10 @@ class JavaProgram:
 
 
 class JavaProducer(JavaProgram):
-    """Apache's producer. ``folder`` gets its logs. Bodies of ``compress_from_bytes`` and more are compressed."""
+    """Apache's producer. ``folder`` gets its logs."""
 
-    def __init__(
-        self,
-        release: Release,
-        name_servers: str,
-        folder: Path,
-        *,
-        credentials: Credentials | None = None,
-        compress_from_bytes: int = 4096,
-        java_options: Sequence[str] = SHORT_LIVED,
-    ) -> None:
-        arguments = [name_servers, str(compress_from_bytes), *list_keys(credentials)]
-        super().__init__(
-            start_java(
-                release, "Produce", make_log(folder), arguments=arguments, java_options=java_options, has_input=True
-            )
-        )
+    def __init__(self, release: Release, name_servers: str, folder: Path) -> None:
+        super().__init__(start_java(release, "Produce", make_log(folder), arguments=[name_servers], has_input=True))
 
     def send(self, topic: str, body: bytes | str, **fields: Any) -> dict[str, Any]:
         """Sends a message and returns the producer's result: status, msgId, offsetMsgId, broker, queue, queueOffset.
@@ -113,8 +98,3 @@ def make_log(folder: Path) -> Path:
     """Makes the folder of a program, and returns the path of its log."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder / "log"
-
-
-def list_keys(credentials: Credentials | None) -> list[str]:
-    """Returns access key and secret key as arguments."""
-    return [] if credentials is None else [credentials.access_key, credentials.secret_key]

@@ -26,7 +26,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * <p>A message: topic, body (base64), and as wanted tags, keys, flag, delayLevel, properties (also those of RocketMQ),
  * shardingKey (messages of one key go to one queue), broker and queue, transaction (a LocalTransactionState).
  *
- * <p>usage: Produce NAME_SERVERS COMPRESS_FROM_BYTES [ACCESS_KEY SECRET_KEY]
+ * <p>usage: Produce NAME_SERVERS
  */
 public final class Produce {
     private static TransactionMQProducer producer;
@@ -34,11 +34,8 @@ public final class Produce {
     public static void main(String[] arguments) throws Exception {
         PrintStream output = System.out;
         System.setOut(System.err);
-        producer = arguments.length > 2
-            ? new TransactionMQProducer("producers-of-tests", Keys.hook(arguments[2], arguments[3]))
-            : new TransactionMQProducer("producers-of-tests");
+        producer = new TransactionMQProducer("producers-of-tests");
         producer.setNamesrvAddr(arguments[0]);
-        producer.setCompressMsgBodyOverHowmuch(Integer.parseInt(arguments[1]));
         producer.setTransactionListener(new AsTheMessageSays());
         producer.start();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

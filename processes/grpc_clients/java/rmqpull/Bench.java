@@ -25,6 +25,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.Message;
@@ -46,6 +47,7 @@ import org.apache.rocketmq.client.apis.producer.Producer;
  * p50Ms and p99Ms. Ends with 1 and an exception when a message is missing or comes twice.
  */
 public final class Bench {
+    private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
     private static final int BATCH = 32; // a proxy gives no more
     private static final int BODY_BYTES = 100;
     private static final Duration INVISIBLE = Duration.ofMinutes(10); // longer than a run: nothing comes twice
@@ -122,7 +124,7 @@ public final class Bench {
     }
 
     private Producer startProducer() throws Exception {
-        Producer producer = Clients.PROVIDER.newProducerBuilder().setClientConfiguration(configuration).setTopics(topic).build();
+        Producer producer = PROVIDER.newProducerBuilder().setClientConfiguration(configuration).setTopics(topic).build();
         started.push(producer);
         return producer;
     }
@@ -130,7 +132,7 @@ public final class Bench {
     private List<SimpleConsumer> startConsumers() throws Exception {
         List<SimpleConsumer> all = new ArrayList<>();
         for (int number = 0; number < consumers; number++) {
-            all.add(Clients.PROVIDER.newSimpleConsumerBuilder()
+            all.add(PROVIDER.newSimpleConsumerBuilder()
                 .setClientConfiguration(configuration)
                 .setConsumerGroup(group)
                 .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL))
@@ -158,7 +160,7 @@ public final class Bench {
 
     private Message message(long nanos) {
         byte[] body = ByteBuffer.allocate(BODY_BYTES).putLong(nanos).array();
-        return Clients.PROVIDER.newMessageBuilder().setTopic(topic).setBody(body).build();
+        return PROVIDER.newMessageBuilder().setTopic(topic).setBody(body).build();
     }
 
     // ---- receiving

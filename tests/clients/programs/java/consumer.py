@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from processes.apache.calls import Credentials
-from processes.apache.java_clients import RESPONSE_WITHIN_S, JavaProgram, list_keys, make_log
+from processes.apache.java_clients import RESPONSE_WITHIN_S, JavaProgram, make_log
 from processes.apache.java_programs import start_java
 from processes.apache.releases import Release
 from processes.children import ProcessFailed
@@ -17,9 +16,8 @@ from tests.clients.programs.java import SOURCES
 class JavaConsumer(JavaProgram):
     """One of Apache's consumers, which is ready when this returns.
 
-    Kind `push` is a member of the group and acknowledges each message; `retry` is a member that sends each back to be
-    retried; `pull` reads all queues from their begin, without a filter and without consumer offsets, but its
-    heartbeats make it a member too.
+    Kind `push` is a member of the group and acknowledges each message; `pull` reads all queues from their begin,
+    without consumer offsets, but its heartbeats make it a member too.
     """
 
     def __init__(
@@ -30,12 +28,9 @@ class JavaConsumer(JavaProgram):
         topic: str,
         group: str,
         *,
-        kind: Literal["push", "retry", "pull"] = "push",
-        expression: str = "*",
-        expression_type: Literal["TAG", "SQL92"] = "TAG",
-        credentials: Credentials | None = None,
+        kind: Literal["push", "pull"] = "push",
     ) -> None:
-        arguments = [name_servers, kind, group, topic, expression_type, expression, *list_keys(credentials)]
+        arguments = [name_servers, kind, group, topic]
         super().__init__(
             start_java(release, "Consume", make_log(folder), arguments=arguments, has_input=True, more=SOURCES)
         )

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from types import TracebackType
 
-from processes.apache.calls import Credentials
 from processes.apache.java_programs import SHORT_LIVED, start_java
 from processes.apache.releases import Release
 from processes.apache.servers import JAVA
@@ -48,14 +47,9 @@ class Mqadmin:
         self._process.kill()
 
 
-def run_mqadmin(
-    release: Release, name_servers: str, folder: Path, *arguments: str, credentials: Credentials | None = None
-) -> str:
+def run_mqadmin(release: Release, name_servers: str, folder: Path, *arguments: str) -> str:
     """Runs Apache's `mqadmin` and returns what it prints. It takes 1 to 2 s. Raises ProcessFailed."""
     log = _make_folder(folder)
-    if credentials is not None:
-        keys = f"accessKey: {credentials.access_key}\nsecretKey: {credentials.secret_key}\n"
-        (folder / "conf" / "tools.yml").write_text(keys, encoding="utf-8")
     process = start_java(
         release,
         "org.apache.rocketmq.tools.command.MQAdminStartup",

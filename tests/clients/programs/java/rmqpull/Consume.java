@@ -6,19 +6,17 @@ import java.io.PrintStream;
 import java.util.List;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
-import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
-import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * Consumes a topic with Apache's consumers, and prints each message as JSON. Ends when its input ends.
  *
- * <p>usage: Consume NAME_SERVERS push|retry|pull GROUP TOPIC EXPRESSION_TYPE EXPRESSION [ACCESS_KEY SECRET_KEY]
+ * <p>usage: Consume NAME_SERVERS push|pull GROUP TOPIC
  *
- * <p>push is a member of the group; retry is one that sends each message back; pull reads all queues from their begin,
+ * <p>push is a member of the group; pull reads all queues from their begin,
  * without a filter and without a consumer offset.
  */
 public final class Consume {
@@ -30,36 +28,29 @@ public final class Consume {
         Thread end = new Thread(Consume::endWithInput, "end-with-input");
         end.setDaemon(true);
         end.start();
-        RPCHook keys = arguments.length > 6 ? Keys.hook(arguments[6], arguments[7]) : null;
-        MessageSelector selector = arguments[4].equals("SQL92")
-            ? MessageSelector.bySql(arguments[5]) : MessageSelector.byTag(arguments[5]);
         if (arguments[1].equals("pull")) {
-            pull(arguments[0], arguments[2], arguments[3], keys);
+            pull(arguments[0], arguments[2], arguments[3]);
         } else {
-            push(arguments[0], arguments[2], arguments[3], selector, keys, arguments[1].equals("retry"));
+            push(arguments[0], arguments[2], arguments[3]);
         }
     }
 
-    private static void push(
-            String nameServers, String group, String topic, MessageSelector selector, RPCHook keys, boolean isRefusing)
-            throws Exception {
-        DefaultMQPushConsumer consumer = keys == null
-            ? new DefaultMQPushConsumer(group) : new DefaultMQPushConsumer(null, group, keys);
+    private static void push(String nameServers, String group, String topic) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(nameServers);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(topic, selector);
+        consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             print(messages);
-            return isRefusing ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
         printLine("ready");
         Thread.sleep(Long.MAX_VALUE);
     }
 
-    private static void pull(String nameServers, String group, String topic, RPCHook keys) throws Exception {
-        DefaultLitePullConsumer consumer = keys == null
-            ? new DefaultLitePullConsumer(group) : new DefaultLitePullConsumer(group, keys);
+    private static void pull(String nameServers, String group, String topic) throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(nameServers);
         consumer.setAutoCommit(false);
         // Not seekToBegin: the pull that assign() has started may take over the place that a seek sets, or set its own.
