@@ -19,12 +19,6 @@ def test_a_power_cut_keeps_what_was_synced() -> None:
     assert disk.files["new"] == b"synced and not"
 
 
-def test_a_power_cut_leaves_the_disk_of_before_alone() -> None:
-    disk = MemoryFileSystem({"a": b"one"})
-    disk.crashed().append("a").write(b"two")
-    assert disk.files == {"a": b"one"}
-
-
 def test_a_cut_is_synced() -> None:
     disk = MemoryFileSystem({"a": b"one"})
     disk.append("a").write(b"two")
@@ -46,9 +40,3 @@ def test_a_fault_of_an_operation_happens_once(operation: str) -> None:
         operations[operation]()
     assert disk.files == {"a": b"one"}
     operations[operation]()
-
-
-def test_messages_name_the_memory() -> None:
-    disk = MemoryFileSystem()
-    assert disk.describe("a") == "memory:a"
-    disk.close()

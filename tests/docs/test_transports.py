@@ -78,19 +78,6 @@ def test_every_test_runs_against_every_kind_or_says_why_not() -> None:
     assert {name: tests for name, tests in found.items() if tests} == {}
 
 
-def test_what_runs_once_is_found() -> None:
-    source = '''
-@pytest.fixture
-def place(kind): ...
-def test_all(place): ...
-def test_once(spark): ...
-def test_once_with_a_reason(spark):
-    """Runs once: nobody is asked."""
-'''
-    assert list(without_a_reason(source, {"spark": []})) == ["test_once"]
-    assert list(without_a_reason(source, {"spark": [OF_KINDS]})) == []
-
-
 class Collected:
     """A test as pytest has collected it, as far as kinds of servers matter."""
 

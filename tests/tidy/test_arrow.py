@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted(
     path for root in ("broker_emulator", "connector", "proto") for path in (REPOSITORY / root).rglob("*.py")
@@ -27,14 +25,5 @@ def test_no_null_text_is_chosen_with_if_else() -> None:
     assert [found for path in SOURCES for found in choices_of_null_texts(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "is_bad"),
-    [
-        ("pc.if_else(is_empty, pa.scalar(None, pa.string()), texts)", True),
-        ("pc.if_else(is_whole, texts, pa.scalar(None, texts.type))", True),
-        ("pc.if_else(is_none, pa.scalar(None, pa.int32()), numbers)", False),
-        ("pc.if_else(is_entry, texts, '')", False),
-    ],
-)
-def test_a_null_text_is_found(line: str, is_bad: bool) -> None:
-    assert bool(choices_of_null_texts(line)) is is_bad
+def test_a_null_text_is_found() -> None:
+    assert choices_of_null_texts("pc.if_else(is_whole, texts, pa.scalar(None, texts.type))") != []

@@ -119,20 +119,16 @@ def list_sources() -> Iterator[Path]:
         yield from (path for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc", "__init__")))
 
 
-def find_source_below(test: Path, tests: Path, sources: Path) -> Path | None:
+def find_source(test: Path) -> Path | None:
     """The module or folder that a test module is named after, without ``.py``; None when there is none."""
-    folder = sources / test.relative_to(tests).parent
+    area, *folders = test.relative_to(REPOSITORY / "tests").parent.parts
+    folder = REPOSITORY.joinpath({**SOURCES, **PROGRAMS}[area], *folders)
     if not folder.is_dir():
         return None
     names = {path.stem.strip("_"): path.with_suffix("") for path in folder.iterdir() if path.stem != "__init__"}
     about = test.stem.removeprefix("test_")
     named = [name for name in names if about == name or about.startswith(f"{name}_")]
     return names[max(named, key=len)] if named else None
-
-
-def find_source(test: Path) -> Path | None:
-    area = test.relative_to(REPOSITORY / "tests").parts[0]
-    return find_source_below(test, REPOSITORY / "tests" / area, REPOSITORY / {**SOURCES, **PROGRAMS}[area])
 
 
 def test_every_test_module_is_named_after_what_it_tests() -> None:
@@ -157,27 +153,6 @@ def test_every_row_is_needed_and_names_a_test(name: str) -> None:
     assert (REPOSITORY / "tests" / COVERED[name].by).is_file(), "there is no such test: name another one in COVERED"
     assert module.with_suffix("") not in {find_source(test) for test in list_tests()}, "it has tests: remove its row"
     assert len(module.read_text(encoding="utf-8").splitlines()) > UNTESTED_LINES_MAX, "it is short: remove its row"
-
-
-@pytest.mark.parametrize(
-    ("test", "source"),
-    [
-        ("test_app.py", "app"),
-        ("test_app_stop.py", "app"),
-        ("test_app_state.py", "app_state"),  # the longest name wins
-        ("test_main_kill.py", "__main__"),
-        ("store/test_log.py", "store/log"),  # a folder
-        ("test_apples.py", None),
-        ("away/test_app.py", None),
-    ],
-)
-def test_a_test_module_is_told_from_a_stray_one(tmp_path: Path, test: str, source: str | None) -> None:
-    (tmp_path / "store" / "log").mkdir(parents=True)
-    for module in ("app.py", "app_state.py", "__main__.py", "__init__.py"):
-        (tmp_path / module).touch()
-    tests = Path("tests/broker")
-    found = find_source_below(tests / test, tests, tmp_path)
-    assert found == (None if source is None else tmp_path / source)
 
 
 def test_the_readme_of_the_tests_lists_every_harness() -> None:
