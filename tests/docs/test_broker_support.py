@@ -85,10 +85,6 @@ def test_every_limit_of_the_code_is_in_the_table_or_known_to_be_internal() -> No
     assert sorted(set(INTERNAL) - declared) == []
 
 
-def test_no_limit_is_listed_twice() -> None:
-    assert len({*NAMED, *INTERNAL}) == len(NAMED) + len(INTERNAL)
-
-
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [

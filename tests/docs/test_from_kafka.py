@@ -68,8 +68,3 @@ def test_what_is_called_the_same_exists() -> None:
     }
     assert "startingOffsets" in ours
     assert sorted(ours - NAMES - {"systemProperties", "properties"}) == []
-
-
-def test_both_queries_are_python() -> None:
-    for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
-        compile(block, "docs/from-kafka.md", "exec")

@@ -142,8 +142,3 @@ def test_an_expression_has_the_page_s_result(result: str, expression: str) -> No
     except MalformedExpression:
         evaluated = "an error of the parser"
     assert evaluated == result
-
-
-def test_the_results_are_many() -> None:
-    assert len(PROPERTIES) == 7
-    assert len(RESULTS) > 110

@@ -53,7 +53,6 @@ def test_the_tables_of_averaging(section: str, strategy: Strategy) -> None:
 
 def test_the_hashes_of_texts() -> None:
     told = {quoted(row[0])[0]: int(row[1]) for row in table("2.7", "text")}
-    assert len(told) == 8
     assert told == {text: hash_text(text) for text in told}
 
 
@@ -98,7 +97,6 @@ def test_the_options_of_kafka_s_source() -> None:
 
 
 def test_the_vectors_of_cutting() -> None:
-    counted = 0
     for given, partitions_min, records_max, told in table("8.2", "ranges"):
         ranges = [tuple(map(int, found)) for found in re.findall(r"\[(\d+), (\d+)\)", given)]
         if not ranges:  # sizes, whose parts the table says in words
@@ -115,8 +113,6 @@ def test_the_vectors_of_cutting() -> None:
         if " and " in told:  # "t1 and t2: ..." gives both the same
             expected = [*expected[:3], *expected]
         assert cut == expected, given
-        counted += 1
-    assert counted == 11
 
 
 def test_the_columns_of_a_row() -> None:
