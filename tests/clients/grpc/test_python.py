@@ -1,7 +1,7 @@
-"""The official Python client against this broker: its classes start, work and shut down without a warning.
+"""Each class of Apache's gRPC client for Python starts, works and shuts down without a warning on the emulator.
 
-It runs in another process: it starts threads, opens a log file in the home directory on import, and registers the
-protocol's names in the default pool. Its log has its warnings.
+The client runs in another process: it starts threads, opens a log file in the home directory on import, and registers
+the protocol's names in the default pool. Its log has its warnings.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ SIMPLE_CONSUMER = """
 run(SimpleConsumer(configuration, "readers", {"orders": FilterExpression("red || blue")}, 5), lambda consumer: None)
 """
 
-# Receiving is not served, so the consumer stops before it.
+# It stops with its assignment: test_push_consumers.py shows what it receives.
 PUSH_CONSUMER = """
 class Listener(MessageListener):
     def consume(self, message):
@@ -132,6 +132,7 @@ def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.processes
+@pytest.mark.clients_small
 @pytest.mark.parametrize(
     ("script", "printed"),
     [
@@ -144,4 +145,5 @@ def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
     ids=["Producer", "transactions", "recall", "SimpleConsumer", "PushConsumer"],
 )
 def test_the_official_client_works_without_a_warning(script: str, printed: list[str], tmp_path: Path) -> None:
+    """Python, each class: it starts, works and shuts down without a warning in its log, on the emulator."""
     assert talk(script, tmp_path) == (printed, [])

@@ -1,6 +1,8 @@
 """On a real RocketMQ: a query notices that history was rewritten, and sees nothing where it was not.
 
-All tests but one share a cluster, and kill its broker. ``tests/integration/test_loss.py`` shows retention.
+All tests but one share a cluster, and kill its broker. ``test_loss.py`` shows retention.
+
+Runs once: they change the store of Apache's broker.
 """
 
 from __future__ import annotations
