@@ -8,7 +8,7 @@ from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.popping import in_flight_listing as in_flight
 from rmqpull_broker.core.popping.in_flight_listing import InFlightQuery, Listing, list_in_flight
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
-from rmqpull_broker.core.state.facts import OffsetsCommitted, PopEnded, Popped, PoppedInOrder, QueuesTrimmed
+from rmqpull_broker.core.state.facts import OffsetsCommitted, Popped, PoppedInOrder, QueuesTrimmed
 from tests.harness.core import CoreHarness
 
 ORDERS, RETRIES = MessageQueue("orders", "broker-a", 0), MessageQueue("%RETRY%readers_orders", "broker-a", 0)
@@ -83,11 +83,6 @@ def test_a_message_is_shown_with_its_times_and_what_is_stored_of_it(core: CoreHa
     last = list_in_flight(core.state, InFlightQuery({"readers"})).messages[-1]
     assert (last.in_flight.pop_time_ms, last.in_flight.visible_ms, last.attempt) == (2_000, 32_000, 1)
     assert (last.stored.message.msg_id, last.stored.message.keys) == ("id-3", ("k",))
-
-
-def test_an_acknowledged_message_is_gone(core: CoreHarness) -> None:
-    core.state.apply([PopEnded("readers", ORDERS, range(1), 1_000)])
-    assert offsets(list_in_flight(core.state, InFlightQuery({"readers"}))) == [READERS[0], *READERS[2:]]
 
 
 def test_a_listing_is_limited_and_tells_the_total(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:

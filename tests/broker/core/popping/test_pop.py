@@ -147,13 +147,6 @@ def test_in_order_priorities_do_not_count(core: CoreHarness) -> None:
     assert [queue for queue, _ in read(pop(core, request, first=21))] == [0, 1]
 
 
-def test_messages_that_retention_has_deleted_do_not_come_again(orders: CoreHarness) -> None:
-    pop(orders)
-    orders.state.apply([QueuesTrimmed(((QUEUES[0], 2), (QUEUES[1], 1)))])
-    assert revive(orders, 10_000) == 1
-    assert len(orders.state.popped) == 0
-
-
 @pytest.mark.parametrize("delete", [lambda draft: delete_topic(draft, "orders"), lambda d: delete_group(d, "readers")])
 def test_nothing_of_a_deleted_topic_or_group_comes_again(
     orders: CoreHarness, delete: Callable[[Draft], object]

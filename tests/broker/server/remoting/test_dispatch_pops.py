@@ -101,11 +101,3 @@ def test_a_lost_answer_does_not_undo_the_call(popper: Popper, code: RequestCode)
     popper.member = popper.connect()
     assert popper.count() == (0, 0 if code is RequestCode.ACK_MESSAGE else 1)
     assert popper.say(code, popped).code == ResponseCode.SUCCESS
-
-
-@pytest.mark.parametrize("code", [RequestCode.POP_MESSAGE, *CALLS])
-def test_a_rule_for_another_group_does_not_match(popper: Popper, code: RequestCode) -> None:
-    popper.broker.faults.fail(code.name, "SYSTEM_ERROR", group="others", times=None)
-    popped = popper.pop()
-    assert popped.code == popper.say(RequestCode.ACK_MESSAGE, popped).code == ResponseCode.SUCCESS
-    assert popper.count() == (0, 0)

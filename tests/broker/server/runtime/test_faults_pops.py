@@ -139,35 +139,6 @@ def test_a_lost_answer_does_not_undo_the_call_and_it_can_be_repeated(name: str, 
     run_on_server(story)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_that_is_delayed_beyond_the_invisible_time_comes_too_late(name: str) -> None:
-    async def story(server: ServerHarness) -> None:
-        await prepare(server)
-        request = make_request(name, await receive(server))
-        rule_id = server.add_fault(name, FaultAction.DELAY, delay_ms=30_000)
-        call = server.call(request)
-        await server.await_held(rule_id)
-        await server.app.clock_mover.advance(30_000)
-        assert v2.Code.Name((await call)[0].status.code) == "INVALID_RECEIPT_HANDLE"
-        assert count(server) == {"in flight": 0, "waits": 1, "dead": 0}
-        assert (await receive(server)).system_properties.delivery_attempt == 2
-
-    run_on_server(story)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_a_rule_for_another_topic_or_client_does_not_match(name: str) -> None:
-    async def story(server: ServerHarness) -> None:
-        await prepare(server)
-        request = make_request(name, await receive(server))
-        server.add_fault("*", FaultAction.FAIL, times=None, topic="bills")
-        server.add_fault("*", FaultAction.FAIL, times=None, topic="orders", client_id="another")
-        server.add_fault("*", FaultAction.FAIL, times=None, topic="orders", group="others")
-        assert await server.code(request) == "OK"
-
-    run_on_server(story)
-
-
 def test_a_receive_that_is_delayed_waits_for_messages_afterwards() -> None:
     async def story(server: ServerHarness) -> None:
         await prepare(server)

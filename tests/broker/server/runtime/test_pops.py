@@ -10,7 +10,6 @@ import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.errors import TopicNotFound
-from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
@@ -18,7 +17,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.runtime import pops
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 
 POP = PopRequest(GROUP, TOPIC, "broker-a", invisible_ms=10_000)
 QUEUE = MessageQueue(TOPIC, "broker-a", 0)
@@ -40,18 +39,6 @@ def test_a_pop_without_a_message_ends_at_its_time() -> None:
         assert not task.done()
         await broker.advance(1)
         assert ((await task).message_count, broker.pops.waiting_count) == (0, 0)
-
-    run_pops(story)
-
-
-def test_a_filter_that_drops_an_arrival_waits_on() -> None:
-    async def story(broker: PopHarness) -> None:
-        task = await wait(broker, replace(POP, message_filter=parse_tags("red")))
-        await broker.send("blue", tags="blue")
-        await broker.advance(0)
-        assert not task.done()
-        await broker.send("red", tags="red")
-        assert (await task).message_count == 1
 
     run_pops(story)
 
@@ -167,15 +154,31 @@ def test_in_order_an_acknowledgement_wakes_a_pop_of_its_queue() -> None:
     run_pops(story, queues=2, consume_message_orderly=True)
 
 
-def test_a_message_that_woke_a_caller_who_has_left_is_anothers() -> None:
+@pytest.mark.parametrize("leaves_first", [True, False])
+def test_a_message_that_woke_a_caller_who_has_left_is_anothers(leaves_first: bool) -> None:
     async def story(broker: PopHarness) -> None:
         first, second = [await wait(broker) for _ in range(2)]
-        first.cancel()  # its task has not run yet when the message comes
-        broker.pops.wake_for([RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),))])
-        await broker.group_commit.execute(
-            lambda draft: draft.add(RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),)))
-        )
-        assert (await second).message_count == 1
+        stored = RowsStored(QUEUE, (StoredMessage(Message(b"a", "id"), 0, 0, "host"),))
+        broker.state.apply([stored])
+        if leaves_first:
+            first.cancel()  # its task has not run yet when the message comes
+        broker.pops.wake_for([stored])
+        first.cancel()
+        assert (await asyncio.wait_for(second, WAIT_S)).message_count == 1
+
+    run_pops(story)
+
+
+def test_what_is_stored_for_a_caller_that_has_left_meanwhile_comes_again_after_a_second() -> None:
+    async def story(broker: PopHarness) -> None:
+        await broker.send("a")
+        task = asyncio.ensure_future(broker.pops.pop(POP))
+        await asyncio.sleep(0)  # its command waits to be stored
+        task.cancel()
+        await until(lambda: len(broker.state.popped) == 1, "delivered")
+        await broker.advance(0)
+        await broker.advance(1_000)
+        assert len(broker.stored(RETRY_TOPIC)) == 1
 
     run_pops(story)
 

@@ -10,7 +10,6 @@ from typing import Any
 import grpc
 import pytest
 
-from rmqpull_broker.core.admin.groups import delete_group
 from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumeType
 from rmqpull_broker.core.clients.settings import ClientProfile
@@ -130,22 +129,6 @@ def test_a_topic_that_is_deleted_ends_what_is_in_flight_and_the_receives_that_wa
         assert [message.body for message in list_messages(await server.call(make_receive()))] == [b"new"]
         assert await server.code(make_ack(*messages)) == "INVALID_RECEIPT_HANDLE"  # its time is over
         assert len(server.app.state.popped) == 1
-
-    run_on_server(story)
-
-
-def test_a_group_that_is_deleted_forgets_what_is_in_flight() -> None:
-    async def story(server: ServerHarness) -> None:
-        register(server)
-        await send(server, b"a", b"b")
-        messages = list_messages(await server.call(make_receive()))
-        await server.app.group_commit.execute(lambda draft: delete_group(draft, "readers"))
-        assert len(server.app.state.popped) == 0
-        assert await server.code(make_ack(*messages)) == "OK"
-        await server.app.clock_mover.advance(30_000)
-        again = list_messages(await server.call(make_receive()))
-        assert sorted(message.body for message in again) == [b"a", b"b"]  # a new group with this name
-        assert {message.system_properties.delivery_attempt for message in again} == {1}
 
     run_on_server(story)
 

@@ -127,19 +127,6 @@ def test_a_message_whose_delivery_has_ended_otherwise_is_forgotten() -> None:
     play(story)
 
 
-def test_the_newest_receipt_is_found_by_the_first_one() -> None:
-    async def story(renewer: RenewerHarness) -> None:
-        first = renewer.keep()
-        await renewer.advance(60)
-        newest = await renewer.renewer.take(ANN, "id-0", first)
-        assert (newest.pop_time_ms - first.pop_time_ms, renewer.renewer.kept_count) == (50 * SECOND, 0)
-        assert await renewer.renewer.take(ANN, "id-0", first) == first
-        await renewer.advance(200)
-        assert renewer.changes == [(50, [0], 60)]
-
-    play(story)
-
-
 def test_who_acknowledges_during_a_renewal_gets_its_receipt() -> None:
     async def story(renewer: RenewerHarness) -> None:
         first, other = renewer.keep(0), renewer.keep(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -116,34 +115,6 @@ def test_messages_of_an_ordered_batch_are_acknowledged_in_one_call() -> None:
     run_pops(story, consume_message_orderly=True)
 
 
-def test_a_waiting_receive_gets_the_next_message_and_another_one_waits_on() -> None:
-    async def story(broker: PopHarness) -> None:
-        early, late = await broker.wait(broker.receive()), await broker.wait(broker.receive())
-        await broker.send("a")
-        assert (await early).bodies == ["a"]
-        assert not late.done()
-        await broker.send("b")
-        assert (await late).bodies == ["b"]
-
-    run_pops(story)
-
-
-def test_a_receive_that_is_cancelled_leaves_its_message_to_another_one() -> None:
-    async def story(broker: PopHarness) -> None:
-        early, late = await broker.wait(broker.receive()), await broker.wait(broker.receive())
-        sending = asyncio.ensure_future(broker.send("a"))
-        await asyncio.sleep(0)
-        early.cancel()
-        await sending
-        await broker.advance(1_000)
-        if not late.done():  # the broker had delivered it already: it is redelivered after a second
-            late.cancel()
-            late = asyncio.ensure_future(broker.receive())
-        assert (await late).bodies == ["a"]
-
-    run_pops(story)
-
-
 def test_filters_drop_what_does_not_match() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("r1", tags="red", properties={"size": "3"})
@@ -155,18 +126,6 @@ def test_filters_drop_what_does_not_match() -> None:
         assert (bad.code, bad.text) == ("INTERNAL_SERVER_ERROR", "parse the consumer's subscription failed")
 
     run_pops(story)
-
-
-def test_one_answer_has_messages_of_several_queues() -> None:
-    async def story(broker: PopHarness) -> None:
-        for body in "abcd":
-            await broker.send(body)
-        found = await broker.receive(3)
-        assert len({message.system_properties.queue_id for message in found.messages}) == 3
-        rest = await broker.receive()
-        assert sorted(found.bodies + rest.bodies) == ["a", "b", "c", "d"]
-
-    run_pops(story, queues=4)
 
 
 def test_what_a_broken_stream_has_not_brought_comes_again_after_a_second() -> None:
@@ -215,18 +174,6 @@ def test_a_message_that_is_given_up_is_a_dead_letter_at_once() -> None:
         assert [row.message.body for row in broker.stored(f"%DLQ%{GROUP}")] == [b"a"]
         await broker.advance(60_000)
         assert broker.stored(RETRY_TOPIC) == []
-
-    run_pops(story)
-
-
-@pytest.mark.parametrize(
-    "handle", ["", "nonsense", "1 2 3", "0 1 2 3 9 broker-a 0 0", "a 1 2 3 0 broker-a 0 0", "9" * 999]
-)
-def test_a_handle_that_nobody_gave_out_is_refused(handle: str) -> None:
-    async def story(broker: PopHarness) -> None:
-        assert await broker.ack(handle) == ["INTERNAL_SERVER_ERROR"] * 2
-        with pytest.raises(InternalError):
-            await broker.change(handle, 1_000)
 
     run_pops(story)
 
@@ -287,20 +234,6 @@ def test_without_a_time_to_wait_the_deadline_and_the_request_timeout_give_one(
 # --- in order ---------------------------------------------------------------------------------------------------------
 
 
-def test_in_order_the_next_batch_waits_for_the_one_before() -> None:
-    async def story(broker: PopHarness) -> None:
-        await broker.send("a", "b", "c", message_group="g")
-        first = await broker.receive(2)
-        assert (first.bodies, broker.lag()) == (["a", "b"], 3)
-        waiting = await broker.wait(broker.receive(2))
-        await broker.ack(first.handles[0])
-        assert not waiting.done()
-        await broker.ack(first.handles[1])
-        assert ((await waiting).bodies, broker.lag()) == (["c"], 1)
-
-    run_pops(story, consume_message_orderly=True)
-
-
 def test_in_order_what_is_not_acknowledged_comes_again_before_all_others() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b", "c", message_group="g")
@@ -321,27 +254,6 @@ def test_in_order_what_is_not_acknowledged_comes_again_before_all_others() -> No
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("fields", "code"),
-    [
-        ({"topic": "unknown"}, "TOPIC_NOT_FOUND"),
-        ({"topic": ""}, "ILLEGAL_TOPIC"),
-        ({"group": "a b"}, "ILLEGAL_CONSUMER_GROUP"),
-        ({"invisible_ms": 9_999}, "ILLEGAL_INVISIBLE_TIME"),
-        ({"invisible_ms": 43_200_001}, "ILLEGAL_INVISIBLE_TIME"),
-        ({"expression": "||"}, "ILLEGAL_FILTER_EXPRESSION"),
-    ],
-)
-def test_a_bad_request_is_refused(fields: dict[str, object], code: str) -> None:
-    async def story(broker: PopHarness) -> None:
-        await broker.send("a")
-        found = await broker.receive(**fields)  # type: ignore[arg-type]
-        assert (found.code, found.messages) == (code, [])
-        assert (await broker.receive()).bodies == ["a"]
-
-    run_pops(story)
 
 
 def test_an_invisible_time_of_more_than_twelve_hours_is_refused() -> None:

@@ -60,28 +60,6 @@ def test_a_message_belongs_to_its_consumer_as_long_as_it_works(in_order: bool) -
     run_pops(story, consume_message_orderly=in_order)
 
 
-def test_a_message_that_nobody_renews_is_lost_to_its_consumer() -> None:
-    async def story(broker: PopHarness) -> None:
-        await broker.send("a")
-        [handle] = (await broker.receive(invisible_ms=60_000)).handles
-        await broker.pass_time(60)
-        assert len(broker.stored(RETRY_TOPIC)) == 1
-        assert await broker.ack(handle, message_id="id-a") == ["INVALID_RECEIPT_HANDLE"] * 2
-
-    run_pops(story)
-
-
-@pytest.mark.parametrize(("client_id", "message_id"), [("other", "id-a"), ("tester", "id-b"), ("tester", "")])
-def test_only_the_consumer_that_got_a_message_uses_its_first_handle(client_id: str, message_id: str) -> None:
-    async def story(broker: PopHarness) -> None:
-        [handle] = await receive_renewed(broker, "a")
-        await stay(broker, 60)
-        assert await broker.ack(handle, message_id=message_id, client_id=client_id) == ["INVALID_RECEIPT_HANDLE"] * 2
-        assert broker.renewer.kept_count == 1
-
-    run_pops(story)
-
-
 def test_a_changed_message_comes_again_when_its_consumer_said_and_is_renewed_no_more() -> None:
     async def story(broker: PopHarness) -> None:
         [handle] = await receive_renewed(broker, "a")
@@ -147,17 +125,6 @@ def test_what_a_consumer_holds_comes_again_a_second_after_it_has_left() -> None:
         await broker.advance(1)
         assert [stored.message.body for stored in broker.stored(RETRY_TOPIC)] == [b"b"]
         assert broker.renewer.kept_count == 0
-
-    run_pops(story)
-
-
-def test_what_a_consumer_holds_comes_again_when_it_has_sent_no_heartbeat_for_two_minutes() -> None:
-    async def story(broker: PopHarness) -> None:
-        await receive_renewed(broker, "a")
-        await broker.pass_time(130)
-        assert not broker.clients.is_member("tester", GROUP)
-        await broker.advance(6_000)
-        assert len(broker.stored(RETRY_TOPIC)) == 1
 
     run_pops(story)
 
