@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +51,6 @@ class RemotingServer:
         fields = [{"topic": topic, "queueId": queue} for queue in range(queues)]
         ends = [calls.call(self.broker, RequestCode.GET_MAX_OFFSET, one).fields["offset"] for one in fields]
         return sum(map(int, ends))
-
-
-Start = Callable[[Path, Sequence[str], int, str], "Iterator[RemotingServer]"]
-"""Starts a server with a folder for its data, topics, the queues of each, and SYNC or ASYNC."""
 
 
 @contextmanager

@@ -79,7 +79,6 @@ WILD_VALUES: tuple[Any, ...] = (
     *("", " ", "0", "-1", "1.5", "x", "\0", "\ud800", "€", "9" * 400, "x" * 300, "true", "null", "a\x01b\x02"),
     *([], {}, [[]], [None], [{}], {"": None}, {"0": {"0": {"0": 0}}}, [[[[[[[[]]]]]]]]),
 )
-WILD_NAMES = [each for each in WILD_VALUES if isinstance(each, str)]
 
 
 def find_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

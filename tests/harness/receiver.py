@@ -73,14 +73,6 @@ class Receiver:
         """Acknowledges messages, and returns the code."""
         return self.client.code("AckMessage", self.make_ack(*messages))
 
-    def make_change(self, message: v2.Message, invisible_ms: int) -> Any:
-        """Returns a request that makes a message visible again after a time."""
-        request = service.ChangeInvisibleDurationRequest(
-            group=self.group, topic=self.topic, receipt_handle=message.system_properties.receipt_handle
-        )
-        request.invisible_duration.FromMilliseconds(invisible_ms)
-        return request
-
     def make_dead_letter(self, message: v2.Message) -> Any:
         """Returns a request that gives a message up."""
         return service.ForwardMessageToDeadLetterQueueRequest(

@@ -9,12 +9,11 @@ from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition
 from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 from pyspark_rmqpull.schema import ROW_SCHEMA
-from pyspark_rmqpull.spark_releases.release import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark_rmqpull.spark_releases.release import ReadAllAvailable, ReadLimit
 
 Json = dict[str, Any]
 EVERYTHING = ReadAllAvailable()
 """The limit of Spark's Once trigger."""
-LIMITED = ReadMaxRows(1)
 """The limit that Spark passes when an option limits batches: the options say how much, and the number is ignored."""
 
 

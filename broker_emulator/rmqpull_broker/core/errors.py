@@ -9,7 +9,7 @@ BrokerError
 │   MessageCorrupted, ClientIdRequired, UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty,
 │   MessageBodyTooLarge, MessagePropertiesTooLarge                        the caller must change the request
 ├── Forbidden, FilterNotSupported                                         a permission or a property forbids it
-├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound the request names what does not exist
+├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound the request names what does not exist
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
@@ -241,10 +241,6 @@ class OffsetNotFound(BrokerError):
     """The group has no offset on this queue."""
 
     response_code = 22
-
-
-class MessageNotFound(BrokerError):
-    """There is no message at this offset, or it can no longer be recalled."""
 
 
 class SubscriptionNotExist(BrokerError):

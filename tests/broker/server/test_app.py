@@ -23,6 +23,7 @@ from rmqpull_broker.server.grpc.wire.commands import command_to
 from rmqpull_broker.server.remoting.ports import RemotingAddress
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from tests.harness.remoting_member import RemotingMember
+from tests.harness.steps import run_steps
 
 TRANSFERS = TopicConfig("transfers", 1, 1, TopicType.TRANSACTION, "id")
 PRODUCER = ClientProfile(ClientChannel("ann", "ann"), "PRODUCER", ("transfers",))
@@ -100,7 +101,7 @@ def test_a_group_that_holds_a_queue_lock_gets_no_retries() -> None:
         retries = TopicConfig("%RETRY%readers", 1, 1)
         await broker.group_commit.execute(lambda draft: create_topic(draft, retries))
         queue = MessageQueue("orders", "broker-a", 0)
-        broker.clients.locks.lock_batch("readers", "ann", [queue], 1_000_000)
+        run_steps(broker.clients.locks.lock_in_steps("readers", "ann", [queue], 1_000_000))
         bad = [Message(b"bad", "an id")]
 
         async def topic_after(ms: int) -> str:

@@ -17,6 +17,7 @@ from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.state.names import name_pop_retry_topic
 from rmqpull_broker.server.clock import ManualClock
 from tests.harness.settable_clock import QUEUE, LivingBroker, SettableClock, living_broker
+from tests.harness.steps import run_steps
 
 NOW_MS = 1_700_000_000_000
 FAR_MS = 2_100_000_000_000  # the year 2036
@@ -189,12 +190,12 @@ def test_locks_and_clients_do_not_outlive_their_length(tmp_path: Path) -> None:
         clock = SettableClock(NOW_MS)
         async with living_broker(clock, tmp_path) as broker:
             clients, now_ms = broker.server.clients, broker.server.clock.steady_ms
-            assert clients.locks.lock_batch("ordered", "one", [QUEUE], now_ms())
+            assert run_steps(clients.locks.lock_in_steps("ordered", "one", [QUEUE], now_ms()))
             clock.set(NOW_MS - HOUR_MS)
             await broker.let_pass(59_000)
-            assert not clients.locks.lock_batch("ordered", "two", [QUEUE], now_ms())
+            assert not run_steps(clients.locks.lock_in_steps("ordered", "two", [QUEUE], now_ms()))
             await broker.let_pass(2_000)
-            assert clients.locks.lock_batch("ordered", "two", [QUEUE], now_ms())
+            assert run_steps(clients.locks.lock_in_steps("ordered", "two", [QUEUE], now_ms()))
 
     asyncio.run(story())
 

@@ -40,25 +40,14 @@ class QueueLocks:
         self._shares = Shares(LOCKS_MAX)
         self._no_expired_until_ms = 0
 
-    def lock_batch(
-        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder = ANYBODY
-    ) -> frozenset[MessageQueue]:
-        """Locks those of ``queues`` that are free, expired or the client's own, and returns them.
-
-        Leaves out queues of other clients. Raises TooManyRequests, and then locks nothing, when the share of ``holder``
-        is used up.
-        """
-        steps = self.lock_in_steps(group, client_id, queues, now_ms, holder)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return frozenset(end.value)
-
     def lock_in_steps(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int, holder: Holder = ANYBODY
     ) -> Steps[list[MessageQueue]]:
-        """Locks like :meth:`lock_batch`, but also leaves out queues that others lock between two steps."""
+        """Locks those of ``queues`` that are free, expired or the client's own, and returns them.
+
+        Leaves out queues of other clients, also those that they lock between two steps. Raises TooManyRequests, and
+        then locks nothing, when the share of ``holder`` is used up.
+        """
         wanted, missing = dict[MessageQueue, None](), 0
         for piece in walk(queues):
             locks = self._groups.get(group, {})

@@ -108,10 +108,6 @@ class Renewals:
     def __len__(self) -> int:
         return self._count
 
-    def list_holders(self) -> list[Holder]:
-        """Returns the clients that have messages which they have not acknowledged."""
-        return list(self._by_holder)
-
     def keep(
         self, holder: Holder, message_id: str, topic: str, receipt: Receipt, reconsume_times: int = 0, ahead_ms: int = 0
     ) -> Renewal | None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
-
-from rmqpull_proto.remoting.codes import V4_9_3
+from collections.abc import Mapping
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"
 SIGNATURE = "Signature"
-_UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 def sign_fields(
@@ -32,22 +29,9 @@ def sign_fields(
     return {**added, SIGNATURE: compute_signature({**fields, **added}, body, secret_key)}
 
 
-def verify_signature(fields: Mapping[str, str], body: bytes | memoryview, secret_key: str, version: int) -> bool:
-    """Returns whether a request's field ``Signature`` is that of its other fields and its body.
-
-    ``version`` is that of the sender: clients up to 4.9.3 do not sign the mark of a query by unique key.
-    """
-    unsigned = (_UNIQUE_KEY_QUERY,) if version <= V4_9_3 else ()
-    expected = compute_signature(fields, body, secret_key, unsigned)
-    return hmac.compare_digest(expected.encode(), fields.get(SIGNATURE, "").encode(errors="replace"))
-
-
-def compute_signature(
-    fields: Mapping[str, str], body: bytes | memoryview, secret_key: str, unsigned: Iterable[str] = ()
-) -> str:
-    """Returns the signature of all fields except ``Signature`` and the named ones, and of the body."""
-    left_out = {SIGNATURE, *unsigned}
-    names = sorted((name for name in fields if name not in left_out), key=_order_in_java)
+def compute_signature(fields: Mapping[str, str], body: bytes | memoryview, secret_key: str) -> str:
+    """Returns the signature of all fields except ``Signature``, and of the body."""
+    names = sorted((name for name in fields if name != SIGNATURE), key=_order_in_java)
     digest = hmac.new(secret_key.encode(), digestmod=hashlib.sha1)
     digest.update("".join([fields[name] for name in names]).encode(errors="replace"))
     digest.update(body)

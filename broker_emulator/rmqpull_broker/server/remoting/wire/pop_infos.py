@@ -11,9 +11,6 @@ from typing import NamedTuple
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.header_fields import parse_long
 
-_RETRY_PREFIX = "%RETRY%"
-_IN_ORDER = 999
-
 
 class QueuePopped(NamedTuple):
     """What a pop got from one queue.
@@ -27,13 +24,6 @@ class QueuePopped(NamedTuple):
     start_offset: int
     offsets: Sequence[int]
     consumed_times: Mapping[int, int] | None = None
-
-
-def find_topic_kind(topic: str) -> int:
-    """Returns the kind of a topic: 0, or 1 or 2 for one of retries."""
-    if not topic.startswith(_RETRY_PREFIX):
-        return 0
-    return 2 if "+" in topic else 1
 
 
 def write_start_offsets(queues: Iterable[QueuePopped]) -> str:
@@ -82,11 +72,6 @@ class ExtraInfo(NamedTuple):
     invisible_ms: int
     revive_queue_id: int
     broker_name: str
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether the message was delivered in order."""
-        return self.revive_queue_id == _IN_ORDER
 
 
 def parse_extra_info(text: str) -> ExtraInfo:

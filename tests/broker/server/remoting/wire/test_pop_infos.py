@@ -7,7 +7,6 @@ import pytest
 from rmqpull_broker.server.remoting.wire.pop_infos import (
     ExtraInfo,
     QueuePopped,
-    find_topic_kind,
     parse_extra_info,
     write_consumed_times,
     write_extra_info,
@@ -38,18 +37,11 @@ def test_messages_that_were_delivered_before_have_entries_of_their_own(times: di
     assert write_consumed_times([FIRST._replace(consumed_times=times)]) == text
 
 
-@pytest.mark.parametrize(("topic", "kind"), [("orders", 0), ("%RETRY%g_orders", 1), ("%RETRY%g+orders", 2), ("a+b", 0)])
-def test_the_kind_of_a_topic(topic: str, kind: int) -> None:
-    assert find_topic_kind(topic) == kind
-
-
 def test_a_receipt_survives() -> None:
     receipt = ExtraInfo(5, 1_700_000_000_000, 60_000, 999, "broker-a")
     text = write_extra_info(receipt, 1, 0, 7)
     assert text == "5 1700000000000 60000 999 1 broker-a 0 7"
     assert parse_extra_info(text) == receipt
-    assert receipt.is_in_order
-    assert not receipt._replace(revive_queue_id=3).is_in_order
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 2 3 4 5", "1 2 3 4 5 ", "1 x 3 4 0 broker-a", "1 2 1_0 4 0 broker-a"])
