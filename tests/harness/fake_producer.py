@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused, TopicNotFound
-from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, ProducerAbilities, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_IN_COLUMNS
 
 
@@ -49,8 +49,8 @@ class FakeProducer:
     keeps_order: bool = False
 
     @property
-    def abilities(self) -> Abilities:
-        return Abilities(
+    def abilities(self) -> ProducerAbilities:
+        return ProducerAbilities(
             server="the server at a:1",
             no_columns=None if "columns" in self.extensions else "it has no columns",
             no_stages=None if "stages" in self.extensions else "it has no stages",

@@ -224,7 +224,7 @@ class CommitResponse(NamedTuple):
     is_refused: bool = False
 
 
-class Abilities(NamedTuple):
+class ProducerAbilities(NamedTuple):
     """What a producer can do. The sink delivers accordingly, and refuses options that need more.
 
     The texts become parts of errors: ``server`` names the server that lacks something, and ``no_columns`` and
@@ -258,7 +258,7 @@ class Producer(Protocol):
     """
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> ProducerAbilities:
         """What the server and the transport can do. A server is asked once."""
 
     def query_message_types(self, topic: str) -> frozenset[str]:

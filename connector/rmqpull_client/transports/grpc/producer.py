@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, ProducerAbilities, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES, KEPT_IN_COLUMNS
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -26,10 +26,10 @@ class GrpcProducer:
 
     def __init__(self, channel: BrokerChannel) -> None:
         self._channel = channel
-        self._abilities: Abilities | None = None
+        self._abilities: ProducerAbilities | None = None
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> ProducerAbilities:
         """What the server can do, according to its extensions of the standard protocol. The server is asked once."""
         if self._abilities is None:
             try:
@@ -127,12 +127,12 @@ class GrpcProducer:
         return self._channel.start(MESSAGING.methods["SendMessage"], request)
 
 
-def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Abilities:
+def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> ProducerAbilities:
     lacks = {
         name: None if name in described.extensions else f"it has no extension {name} of rmqpull.v1"
         for name in ("columns", "stages")
     }
-    return Abilities(
+    return ProducerAbilities(
         server=f"the server at {endpoints}",
         no_columns=lacks["columns"],
         no_stages=lacks["stages"],

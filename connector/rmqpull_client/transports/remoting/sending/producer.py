@@ -20,7 +20,7 @@ from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullErro
 from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.away import WAITS, TimeLimit
-from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, ProducerAbilities, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_BY_BROKERS
 from rmqpull_client.transports.remoting.network import exchange
 from rmqpull_client.transports.remoting.network.calls import Call
@@ -78,10 +78,10 @@ class RemotingProducer:
         self._driven_s = clock()
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> ProducerAbilities:
         """What RocketMQ's brokers can do. No server is asked."""
         name_servers = self._channel.connection.name_servers
-        return Abilities(
+        return ProducerAbilities(
             server=f"the cluster of name server {name_servers}",
             no_columns=None,
             no_stages="RocketMQ's own brokers store each message for itself",
