@@ -20,7 +20,7 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows
 from rmqpull_client.witness import BYTES_MAX, Witness
 
 
@@ -64,6 +64,7 @@ class FakeBrokerClient:
     refused_expression: str = ""
     has_members: bool = False
     sizes: dict[MessageQueue, Sequence[int]] = field(default_factory=dict)
+    no_sizes: str | None = None
     cannot_cut: RmqpullError | None = None
     on_wait: Callable[[], None] = lambda: None
     waited: list[dict[int, int]] = field(default_factory=list)
@@ -76,6 +77,11 @@ class FakeBrokerClient:
     lost_connections: int | None = 0
     offsets_set: list[dict[int, int]] = field(default_factory=list)
     group_offsets: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def abilities(self) -> ClientAbilities:
+        self.calls.append("abilities")
+        return ClientAbilities(self.no_sizes)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         self.lost += [(query_id, *loss[:3]) for loss in losses]

@@ -18,7 +18,7 @@ from pyspark_rmqpull.planning.starts_and_ends import refuse_start_offset_after_e
 from pyspark_rmqpull.planning.topics import list_creation_ids, list_queues
 from pyspark_rmqpull.reading.backlog import wait_for_topic
 from pyspark_rmqpull.reading.partition_reader import LossReport, QueueRangesPartition, read_partition
-from pyspark_rmqpull.reading.query_partitions import make_partitions
+from pyspark_rmqpull.reading.query_partitions import make_partitions, refuse_missing_sizes
 from pyspark_rmqpull.reading.topics import find_topics
 from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, QueueRange, TopicBounds
@@ -43,8 +43,7 @@ class RmqpullBatchReader(DataSourceReader):
         """
         options = self._options
         client = connect(options.connection, options.flow)
-        if options.has_byte_limits:
-            client.cut_ranges(())  # only asks whether the server can cut ranges by bytes
+        refuse_missing_sizes(options, lambda: client)
         topics = self._find_topics(client)
         query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
         ranges = self._resolve_ranges(client, topics, query_id)

@@ -18,6 +18,15 @@ from rmqpull_client.transports.reached import Reached, list_reached
 _logger = logging.getLogger(__name__)
 
 
+def refuse_missing_sizes(options: SourceOptions, client: Callable[[], BrokerClient]) -> None:
+    """Raises OptionError if a limit of bytes is set and the client cannot cut ranges by bytes.
+
+    It calls ``client`` only for a limit of bytes.
+    """
+    if options.has_byte_limits and (lack := client().abilities.no_sizes) is not None:
+        raise OptionError(lack)
+
+
 def make_partitions(
     ranges: Iterable[QueueRange],
     creation_ids: Mapping[str, str],

@@ -21,7 +21,7 @@ from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
 from pyspark_rmqpull.reading.history import History
 from pyspark_rmqpull.reading.message_wait import MessageWait
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, read_partition
-from pyspark_rmqpull.reading.query_partitions import make_partitions
+from pyspark_rmqpull.reading.query_partitions import make_partitions, refuse_missing_sizes
 from pyspark_rmqpull.spark_releases.release import (
     ReadAllAvailable,
     ReadLimit,
@@ -165,9 +165,9 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_group_checked = True
 
     def _check_sizes(self) -> None:
-        """Asks the broker once whether it knows sizes, if a limit of bytes needs them. Raises OptionError."""
-        if self._options.has_byte_limits and not self._are_sizes_checked:
-            self._client().cut_ranges(())
+        """Refuses a limit of bytes once, if the server does not tell sizes. Raises OptionError."""
+        if not self._are_sizes_checked:
+            refuse_missing_sizes(self._options, self._client)
             self._are_sizes_checked = True
 
     def reportLatestOffset(self) -> dict[str, Any] | None:

@@ -36,6 +36,13 @@ class QueueRows(NamedTuple):
     batches: Sequence[pa.RecordBatch]
 
 
+class ClientAbilities(NamedTuple):
+    """What a client can do with its server, beyond what each server allows. The texts are whole errors."""
+
+    no_sizes: str | None
+    """Why the client cannot cut ranges by bytes, and what to do instead. None: it can."""
+
+
 class RangeCutter(Protocol):
     """Cuts ranges of queues by bytes."""
 
@@ -43,7 +50,7 @@ class RangeCutter(Protocol):
         """Returns the parts of each range, each as long as its limit permits.
 
         A message that is larger than the limit is a part of its own. Lost messages are in no part, so a range without
-        messages has no parts. Raises OptionError if the server does not report sizes, even if ``wanted`` is empty.
+        messages has no parts. Raises OptionError if the server does not report sizes: see :class:`ClientAbilities`.
         """
 
 
@@ -71,6 +78,10 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
     @property
     def endpoints(self) -> str:
         """The endpoints of the connection, for messages to people."""
+
+    @property
+    def abilities(self) -> ClientAbilities:
+        """What the server and the transport can do. A client asks its server at most once."""
 
     def find_offsets_at(
         self, timestamps_ms: Mapping[MessageQueue, int], group: str = TOOLS_GROUP

@@ -46,12 +46,14 @@ def test_ranges_are_cut_or_refused(served: ServedBroker, extensions: str) -> Non
     ]
 
 
-def test_an_empty_request_shows_whether_the_server_tells_sizes(served: ServedBroker, extensions: str) -> None:
-    if extensions != "columns":
-        with pytest.raises(OptionError, match=WITHOUT):
-            served.client.cut_ranges(())
-    else:
-        assert served.client.cut_ranges(()) == []
+def test_the_abilities_say_whether_the_server_tells_sizes(served: ServedBroker, extensions: str) -> None:
+    lack = served.client.abilities.no_sizes
+    if extensions == "columns":
+        assert (lack, served.client.cut_ranges(())) == (None, [])
+        return
+    with pytest.raises(OptionError, match=WITHOUT) as refusal:
+        served.client.cut_ranges(())
+    assert str(refusal.value) == lack
 
 
 @pytest.mark.parametrize("extensions", ["columns"])
@@ -68,5 +70,14 @@ def test_parts_that_do_not_fit_into_a_response_are_requested_again(
 @pytest.mark.parametrize("extensions", ["columns"])
 def test_an_older_server_with_columns_does_not_tell_sizes(serve: ServeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(cast("dict[str, object]", registry.COLUMN_HANDLERS), "CutRanges")
-    with pytest.raises(OptionError, match=WITHOUT):
-        serve().client.cut_ranges(())
+    client = serve().client
+    with pytest.raises(OptionError, match=WITHOUT) as refusal:
+        client.cut_ranges(())
+    assert client.abilities.no_sizes == str(refusal.value)
+
+
+@pytest.mark.parametrize("extensions", ["columns"])
+def test_a_client_asks_its_server_for_abilities_once(served: ServedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = served.client.abilities
+    monkeypatch.delitem(cast("dict[str, object]", registry.COLUMN_HANDLERS), "CutRanges")
+    assert served.client.abilities is before

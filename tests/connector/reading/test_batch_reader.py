@@ -88,11 +88,11 @@ def test_a_group_whose_messages_are_lost_ends_the_read(broker: FakeBrokerClient)
 def test_tasks_are_split_by_bytes(broker: FakeBrokerClient) -> None:
     broker.sizes = {MessageQueue("orders", "a", 0): [10, 10, 10, 10]}
     assert planned(maxBytesPerPartition="30") == [[(0, 10, 13)], [(0, 13, 14)]]
-    assert broker.calls[:2] == ["cut", "bounds"]
+    assert broker.calls[:2] == ["abilities", "bounds"]
 
 
 def test_a_server_without_sizes_is_refused_before_any_work(broker: FakeBrokerClient) -> None:
-    broker.cannot_cut = OptionError("no sizes")
+    broker.no_sizes = "no sizes"
     with pytest.raises(OptionError, match="no sizes"):
         planned(maxBytesPerPartition="30")
-    assert broker.calls == ["cut"]
+    assert broker.calls == ["abilities"]

@@ -228,11 +228,12 @@ def test_bytes_limit_a_batch_within_the_limit_of_messages(broker: FakeBrokerClie
     broker.sizes = {QUEUE_0: [10, 10, 10, 10], QUEUE_1: [99, 10]}
     query = start_query(maxBytesPerTrigger="30", maxOffsetsPerTrigger="5")
     assert query.plan()["offsets"] == named({0: 13, 1: 0})
-    assert broker.calls[:2] == ["cut", "bounds"]  # the query asks first whether the server knows sizes
+    assert broker.calls[:2] == ["abilities", "bounds"]  # the query asks first whether the server knows sizes
     assert query.plan()["offsets"] == named({0: 13, 1: 1})
     assert query.plan()["offsets"] == named({0: 14, 1: 2})
     query.plan()
     assert query.is_idle
+    assert broker.calls.count("abilities") == 1
 
 
 def test_once_ignores_the_limits(broker: FakeBrokerClient, start_query: StartQuery) -> None:
@@ -245,17 +246,17 @@ def test_once_ignores_the_limits(broker: FakeBrokerClient, start_query: StartQue
 def test_a_server_without_sizes_is_refused_before_any_work(
     broker: FakeBrokerClient, start_query: StartQuery, option: str
 ) -> None:
-    broker.cannot_cut = OptionError("no sizes")
+    broker.no_sizes = "no sizes"
     with pytest.raises(OptionError, match="no sizes"):
         start_query(CAUGHT_UP, **{option: "5"}).plan()
-    assert broker.calls == ["cut"]
+    assert broker.calls == ["abilities"]
 
 
 def test_without_a_limit_of_bytes_no_sizes_are_asked_for(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="2")
     query.plan()
     assert query.tasks == [[(0, 10, 14)]]
-    assert "cut" not in broker.calls
+    assert {"abilities", "cut"}.isdisjoint(broker.calls)
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------

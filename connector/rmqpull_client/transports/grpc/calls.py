@@ -101,7 +101,7 @@ def cut_ranges(channel: BrokerChannel, wanted: Sequence[RangeToCut]) -> list[lis
         try:
             response = channel.call(COLUMNS.methods["CutRanges"], request)
         except Unserved:
-            raise make_no_sizes_error(channel.endpoints) from None
+            raise OptionError(explain_no_sizes(channel.endpoints)) from None
         for index, cut in zip(unfinished, response.ranges, strict=True):
             found[index] += [Part(part.until_offset, part.byte_count) for part in cut.parts]
         has_progress = any(cut.parts for cut in response.ranges)
@@ -122,9 +122,9 @@ def _encode_rest(wanted: RangeToCut, found: Sequence[Part]) -> v1.RangeToCut:
     )
 
 
-def make_no_sizes_error(endpoints: str) -> OptionError:
-    """Returns the error for a server that does not report the sizes of messages."""
-    return OptionError(
+def explain_no_sizes(endpoints: str) -> str:
+    """Returns the text of the error for a server that does not report the sizes of messages."""
+    return (
         f"The server at {endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
         "maxBytesPerPartition require: it lacks CutRanges of rmqpull.v1 (extension columns). "
         "Limit the number of messages instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."

@@ -21,7 +21,7 @@ from rmqpull_client.model import (
     TopicBounds,
 )
 from rmqpull_client.transports.lost import LOST
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
@@ -49,17 +49,22 @@ class RemotingClient:
         """The name servers of the connection."""
         return self._channel.endpoints
 
+    @property
+    def abilities(self) -> ClientAbilities:
+        """What the remoting protocol can do: it does not report message sizes. No server is asked."""
+        return ClientAbilities(
+            no_sizes=f"The cluster at {self.endpoints} does not tell the sizes of messages, as options "
+            "maxBytesPerTrigger and maxBytesPerPartition require: the remoting protocol has no such request. Limit the "
+            "number of messages instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."
+        )
+
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """Queries the routes of all topics, and then the min and the max offset of each queue, all at the same time."""
         return self._bounds.query(topics)
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Raises OptionError: the remoting protocol does not report message sizes."""
-        raise OptionError(
-            f"The cluster at {self.endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
-            "maxBytesPerPartition require: the remoting protocol has no such request. Limit the number of messages "
-            "instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."
-        )
+        """Raises OptionError: see :attr:`abilities`."""
+        raise OptionError(self.abilities.no_sizes)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         """Does nothing: the remoting protocol has no such call."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from rmqpull_client.errors import BrokerBusy, FilterRefused
+from rmqpull_client.errors import BrokerBusy, FilterRefused, OptionError
 from rmqpull_client.flow import DEFAULT_FLOW, MIB, Flow, FlowLimits
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
@@ -32,7 +32,7 @@ from rmqpull_client.transports.grpc.columnar.lane import (
 from rmqpull_client.transports.grpc.columnar.looking import look_at
 from rmqpull_client.transports.grpc.reading_ahead import ReadAhead
 from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows, log_reset
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -46,6 +46,7 @@ class ColumnarClient:
     def __init__(self, channel: BrokerChannel, flow: Flow = DEFAULT_FLOW) -> None:
         self._channel = channel
         self._flow = flow
+        self._abilities: ClientAbilities | None = None
 
     def list_extensions(self) -> Sequence[str]:
         """Lists the extensions of the server. Raises Unserved if it has none."""
@@ -56,6 +57,20 @@ class ColumnarClient:
     def endpoints(self) -> str:
         """The endpoints of the connection."""
         return self._channel.endpoints
+
+    @property
+    def abilities(self) -> ClientAbilities:
+        """What the server can do. It is asked with a call that cuts nothing, because servers do not list their calls.
+
+        An older server with columns cannot cut ranges.
+        """
+        if self._abilities is None:
+            try:
+                calls.cut_ranges(self._channel, ())
+                self._abilities = ClientAbilities(no_sizes=None)
+            except OptionError as error:
+                self._abilities = ClientAbilities(no_sizes=str(error))
+        return self._abilities
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """Queries all topics with one call."""

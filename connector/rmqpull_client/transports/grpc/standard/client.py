@@ -11,6 +11,7 @@ from rmqpull_client.errors import (
     BrokerBusy,
     FilterRefused,
     GroupNotFound,
+    OptionError,
     QueueNotFound,
     RequestRefused,
     RmqpullError,
@@ -42,7 +43,7 @@ from rmqpull_client.transports.grpc.standard.lane import (
 from rmqpull_client.transports.grpc.standard.looking import look_at
 from rmqpull_client.transports.grpc.standard.rows import make_batch
 from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, QueueRows, log_reset
+from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows, log_reset
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -69,6 +70,11 @@ class StandardClient:
     def endpoints(self) -> str:
         """The endpoints of the connection."""
         return self._channel.endpoints
+
+    @property
+    def abilities(self) -> ClientAbilities:
+        """What the standard protocol can do: it does not report message sizes. No server is asked."""
+        return ClientAbilities(no_sizes=calls.explain_no_sizes(self.endpoints))
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """Queries the route of each topic, and then the min and the max offset of each queue."""
@@ -103,8 +109,8 @@ class StandardClient:
         return [response().offset for response in responses]
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Raises OptionError: the standard protocol does not report message sizes."""
-        raise calls.make_no_sizes_error(self.endpoints)
+        """Raises OptionError: see :attr:`abilities`."""
+        raise OptionError(self.abilities.no_sizes)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         """Does nothing: the standard protocol has no such call."""
