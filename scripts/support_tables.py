@@ -177,7 +177,7 @@ def refusals() -> str:
     """Returns every refusal, by name."""
     kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, errors.BrokerError)]
     rows = [
-        (f"`{kind.__name__}`", kind.code, str(kind.response_code), _first_sentence(inspect.getdoc(kind) or ""))
+        (f"`{kind.__name__}`", kind.code, str(int(kind.response_code)), _first_sentence(inspect.getdoc(kind) or ""))
         for kind in sorted(kinds, key=lambda kind: kind.__name__)
         if kind is not errors.BrokerError
     ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullCode, PullStatus
+from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullStatus
 from rmqpull_broker.core.pulling.column_pull import PARKING_STATUSES
 from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_MEMORY, SCAN_ENTRIES
+from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-support.md"
@@ -18,7 +19,7 @@ def line(answer: PullAnswer) -> tuple[str, ...]:
     status, offset, response = answer
     client = CLIENT_STATUSES[response]
     parks = "-"
-    if response is PullCode.PULL_NOT_FOUND:
+    if response is ResponseCode.PULL_NOT_FOUND:
         parks = "both" if status in PARKING_STATUSES else "v2"
     is_refused = status.name == "NO_MATCHED_LOGIC_QUEUE"
     standard = "refused: BAD_REQUEST" if is_refused else f"{client.v2_code}, `{status.name}`"

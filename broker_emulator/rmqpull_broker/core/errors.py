@@ -23,6 +23,8 @@ import enum
 import re
 from typing import ClassVar
 
+from rmqpull_proto.remoting.codes import ResponseCode
+
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 """What Apache's brokers add to some of their refusals."""
 
@@ -35,7 +37,7 @@ class BrokerError(Exception):
     """
 
     code: ClassVar[str] = "INTERNAL_SERVER_ERROR"
-    response_code: ClassVar[int] = 1
+    response_code: ClassVar[ResponseCode] = ResponseCode.SYSTEM_ERROR
 
     def __init_subclass__(cls) -> None:
         if "code" not in vars(cls):
@@ -45,55 +47,55 @@ class BrokerError(Exception):
 class BadRequest(BrokerError):
     """The request contradicts itself or the topic."""
 
-    response_code = 29
+    response_code = ResponseCode.INVALID_PARAMETER
 
 
 class IllegalTopic(BrokerError):
     """Clients cannot use a topic with this name."""
 
-    response_code = 29
+    response_code = ResponseCode.INVALID_PARAMETER
 
 
 class IllegalConsumerGroup(BrokerError):
     """Clients cannot use a consumer group with this name."""
 
-    response_code = 29
+    response_code = ResponseCode.INVALID_PARAMETER
 
 
 class IllegalMessageTag(BrokerError):
     """A tag is blank, or contains ``|`` or a control character."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class IllegalMessageKey(BrokerError):
     """A key is blank or contains a control character."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class IllegalMessageGroup(BrokerError):
     """A message group is blank, too long, or contains a control character."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class IllegalMessagePropertyKey(BrokerError):
     """A user property has a reserved name or contains a control character."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class IllegalMessageId(BrokerError):
     """A message has no id."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class IllegalFilterExpression(BrokerError):
     """A filter expression cannot be parsed."""
 
-    response_code = 23
+    response_code = ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
 class IllegalPollingTime(BrokerError):
@@ -103,7 +105,7 @@ class IllegalPollingTime(BrokerError):
 class IllegalOffset(BrokerError):
     """An offset is negative, or a range of offsets is empty."""
 
-    response_code = 29
+    response_code = ResponseCode.INVALID_PARAMETER
 
 
 class IllegalResetOffset(BrokerError):
@@ -130,27 +132,27 @@ class IllegalDelivery(BrokerError):
     """A receipt names a queue that the topic does not have, or a message that was not delivered with it."""
 
     code = "INVALID_RECEIPT_HANDLE"
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class NoMessage(BrokerError):
     """A receipt names an offset at which its queue has no message."""
 
     code = "INVALID_RECEIPT_HANDLE"
-    response_code = 208
+    response_code = ResponseCode.NO_MESSAGE
 
 
 class PollingTimeout(BrokerError):
     """A pop arrives after its consumer has given up on it."""
 
     code = "MESSAGE_NOT_FOUND"
-    response_code = 210
+    response_code = ResponseCode.POLLING_TIMEOUT
 
 
 class IllegalDeliveryTime(BrokerError):
     """A delivery time is too far in the future."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class InvalidTransactionId(BrokerError):
@@ -168,13 +170,13 @@ class InvalidClientProperties(BrokerError):
 class MessagePropertyConflictWithType(BrokerError):
     """The topic does not accept messages of this type."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class MessageCorrupted(BrokerError):
     """A send has no messages, mixes topics, or cannot be parsed."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class ClientIdRequired(BrokerError):
@@ -184,19 +186,19 @@ class ClientIdRequired(BrokerError):
 class MessageBodyEmpty(BrokerError):
     """A message has no body."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class MessageBodyTooLarge(BrokerError):
     """A body exceeds the limit."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class MessagePropertiesTooLarge(BrokerError):
     """There are too many user properties, or they are too large."""
 
-    response_code = 13
+    response_code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class ForbiddenType(enum.IntEnum):
@@ -212,7 +214,7 @@ class ForbiddenType(enum.IntEnum):
 class Forbidden(BrokerError):
     """A permission or a property of the broker forbids it. ``forbidden_type`` is None except for pulls."""
 
-    response_code = 16
+    response_code = ResponseCode.NO_PERMISSION
 
     def __init__(self, message: str, forbidden_type: ForbiddenType | None = None) -> None:
         super().__init__(message)
@@ -228,53 +230,53 @@ class FilterNotSupported(BrokerError):
 class TopicNotFound(BrokerError):
     """The topic does not exist."""
 
-    response_code = 17
+    response_code = ResponseCode.TOPIC_NOT_EXIST
 
 
 class ConsumerGroupNotFound(BrokerError):
     """The consumer group does not exist."""
 
-    response_code = 26
+    response_code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 class OffsetNotFound(BrokerError):
     """The group has no offset on this queue."""
 
-    response_code = 22
+    response_code = ResponseCode.QUERY_NOT_FOUND
 
 
 class SubscriptionNotExist(BrokerError):
     """The group has sent no heartbeat with a subscription to the topic."""
 
     code = "INTERNAL_SERVER_ERROR"
-    response_code = 24
+    response_code = ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
 class SubscriptionNotLatest(BrokerError):
     """The group's subscription is older than that of the pull."""
 
     code = "INTERNAL_SERVER_ERROR"
-    response_code = 25
+    response_code = ResponseCode.SUBSCRIPTION_NOT_LATEST
 
 
 class FilterDataNotExist(BrokerError):
     """The group's subscription has no filter that can be evaluated."""
 
     code = "INTERNAL_SERVER_ERROR"
-    response_code = 27
+    response_code = ResponseCode.FILTER_DATA_NOT_EXIST
 
 
 class FilterDataNotLatest(BrokerError):
     """The group's filter is older than that of the pull."""
 
     code = "INTERNAL_SERVER_ERROR"
-    response_code = 28
+    response_code = ResponseCode.FILTER_DATA_NOT_LATEST
 
 
 class TooManyRequests(BrokerError):
     """A limit is reached; the same call may succeed later."""
 
-    response_code = 2
+    response_code = ResponseCode.SYSTEM_BUSY
 
 
 class WrongTransaction(BrokerError):
@@ -287,7 +289,7 @@ class IllegalOperation(BrokerError):
     """A recall handle is invalid or too late, or a half message is ended too late."""
 
     code = "INTERNAL_SERVER_ERROR"
-    response_code = 604
+    response_code = ResponseCode.ILLEGAL_OPERATION
 
 
 class PreconditionFailed(BrokerError):
@@ -298,7 +300,7 @@ class ServiceNotAvailable(BrokerError):
     """Nothing can be stored: the disk is full, or the commit log failed."""
 
     code = "INTERNAL_SERVER_ERROR"
-    response_code = 14
+    response_code = ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 class InternalError(BrokerError):

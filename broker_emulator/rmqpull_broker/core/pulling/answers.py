@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from rmqpull_proto.remoting.codes import ResponseCode
+
 
 class PullStatus(enum.Enum):
     """The result of reading a queue, by RocketMQ's names (rules 3.2.1)."""
@@ -26,15 +28,6 @@ class PullStatus(enum.Enum):
     """Only in ``rmqpull.v1``: the response was full before this queue was read."""
 
 
-class PullCode(enum.IntEnum):
-    """Response codes of the remoting protocol."""
-
-    SUCCESS = 0
-    PULL_NOT_FOUND = 19
-    PULL_RETRY_IMMEDIATELY = 20
-    PULL_OFFSET_MOVED = 21
-
-
 class ClientStatus(NamedTuple):
     """A code as clients see it: their PullStatus (rules 1.7.1), and the code of a v2 response."""
 
@@ -43,10 +36,10 @@ class ClientStatus(NamedTuple):
 
 
 CLIENT_STATUSES = {
-    PullCode.SUCCESS: ClientStatus("FOUND", "OK"),
-    PullCode.PULL_NOT_FOUND: ClientStatus("NO_NEW_MSG", "MESSAGE_NOT_FOUND"),
-    PullCode.PULL_RETRY_IMMEDIATELY: ClientStatus("NO_MATCHED_MSG", "MESSAGE_NOT_FOUND"),
-    PullCode.PULL_OFFSET_MOVED: ClientStatus("OFFSET_ILLEGAL", "ILLEGAL_OFFSET"),
+    ResponseCode.SUCCESS: ClientStatus("FOUND", "OK"),
+    ResponseCode.PULL_NOT_FOUND: ClientStatus("NO_NEW_MSG", "MESSAGE_NOT_FOUND"),
+    ResponseCode.PULL_RETRY_IMMEDIATELY: ClientStatus("NO_MATCHED_MSG", "MESSAGE_NOT_FOUND"),
+    ResponseCode.PULL_OFFSET_MOVED: ClientStatus("OFFSET_ILLEGAL", "ILLEGAL_OFFSET"),
 }
 
 
@@ -55,30 +48,30 @@ class PullAnswer(NamedTuple):
 
     status: PullStatus
     offset: str
-    response: PullCode
+    response: ResponseCode
 
 
 PULL_ANSWERS = (
-    PullAnswer(PullStatus.FOUND, "any", PullCode.SUCCESS),
-    PullAnswer(PullStatus.MESSAGE_WAS_REMOVING, "any", PullCode.PULL_RETRY_IMMEDIATELY),
-    PullAnswer(PullStatus.NO_MATCHED_MESSAGE, "any", PullCode.PULL_RETRY_IMMEDIATELY),
-    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "not 0", PullCode.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "0", PullCode.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "not 0", PullCode.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "0", PullCode.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.OFFSET_FOUND_NULL, "any", PullCode.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.OFFSET_OVERFLOW_ONE, "any", PullCode.PULL_NOT_FOUND),
-    PullAnswer(PullStatus.OFFSET_OVERFLOW_BADLY, "any", PullCode.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.OFFSET_TOO_SMALL, "any", PullCode.PULL_OFFSET_MOVED),
-    PullAnswer(PullStatus.OFFSET_RESET, "any", PullCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.FOUND, "any", ResponseCode.SUCCESS),
+    PullAnswer(PullStatus.MESSAGE_WAS_REMOVING, "any", ResponseCode.PULL_RETRY_IMMEDIATELY),
+    PullAnswer(PullStatus.NO_MATCHED_MESSAGE, "any", ResponseCode.PULL_RETRY_IMMEDIATELY),
+    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "not 0", ResponseCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.NO_MATCHED_LOGIC_QUEUE, "0", ResponseCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "not 0", ResponseCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.NO_MESSAGE_IN_QUEUE, "0", ResponseCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.OFFSET_FOUND_NULL, "any", ResponseCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.OFFSET_OVERFLOW_ONE, "any", ResponseCode.PULL_NOT_FOUND),
+    PullAnswer(PullStatus.OFFSET_OVERFLOW_BADLY, "any", ResponseCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.OFFSET_TOO_SMALL, "any", ResponseCode.PULL_OFFSET_MOVED),
+    PullAnswer(PullStatus.OFFSET_RESET, "any", ResponseCode.PULL_OFFSET_MOVED),
 )
 
 _RESPONSES = {(answer.status, answer.offset): answer.response for answer in PULL_ANSWERS}
 
 
-def find_response(status: PullStatus, offset: int) -> PullCode:
+def find_response(status: PullStatus, offset: int) -> ResponseCode:
     """Returns the code of a status for a pull at ``offset``. NOT_REACHED gets the code of NO_MATCHED_MESSAGE."""
     if status is PullStatus.NOT_REACHED:
-        return PullCode.PULL_RETRY_IMMEDIATELY
+        return ResponseCode.PULL_RETRY_IMMEDIATELY
     any_offset = _RESPONSES.get((status, "any"))
     return _RESPONSES[status, "not 0" if offset else "0"] if any_offset is None else any_offset

@@ -15,8 +15,9 @@ from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages.message_properties import count_record_bytes, find_record_bytes_max
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import PullCode, PullStatus, find_response
+from rmqpull_broker.core.pulling.answers import PullStatus, find_response
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_proto.remoting.codes import ResponseCode
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
 """Entries of a consume-queue file. One pull scans one file (travelCqFileNumWhenGetMessage)."""
@@ -55,14 +56,14 @@ class Pulled:
         return sum(batch.num_rows for batch in self.batches)
 
     @property
-    def response(self) -> PullCode:
+    def response(self) -> ResponseCode:
         """The response code of the status."""
         return find_response(self.status, self.offset)
 
     @property
     def may_park(self) -> bool:
         """Whether a pull with this result parks until a message arrives (rules 3.3)."""
-        return self.response is PullCode.PULL_NOT_FOUND
+        return self.response is ResponseCode.PULL_NOT_FOUND
 
 
 def check_offset(offset: int, bounds: Bounds) -> Pulled | None:

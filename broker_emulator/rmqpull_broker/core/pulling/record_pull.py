@@ -12,17 +12,18 @@ from typing import NamedTuple
 from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import PullCode, PullStatus, find_response
+from rmqpull_broker.core.pulling.answers import PullStatus, find_response
 from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_MEMORY, SCAN_ENTRIES, check_offset
 from rmqpull_broker.core.pulling.record_pieces import RecordPiece, RecordPieces
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_proto.remoting.codes import ResponseCode
 
 
 class RecordsPulled(NamedTuple):
     """The result of a pull, and its records as parts of the response's body."""
 
     status: PullStatus
-    response: PullCode
+    response: ResponseCode
     next_offset: int
     bounds: Bounds
     body: Sequence[memoryview] = ()
@@ -33,7 +34,7 @@ class RecordsPulled(NamedTuple):
     @property
     def may_park(self) -> bool:
         """Whether a pull with this result parks until a message arrives (rules 3.3)."""
-        return self.response is PullCode.PULL_NOT_FOUND
+        return self.response is ResponseCode.PULL_NOT_FOUND
 
 
 def make_empty(status: PullStatus, offset: int, next_offset: int, bounds: Bounds) -> RecordsPulled:
@@ -78,7 +79,7 @@ class RecordPulls:
             return make_empty(PullStatus.NO_MATCHED_MESSAGE, offset, at, bounds)
         return RecordsPulled(
             PullStatus.FOUND,
-            PullCode.SUCCESS,
+            ResponseCode.SUCCESS,
             at,
             bounds,
             response.parts,

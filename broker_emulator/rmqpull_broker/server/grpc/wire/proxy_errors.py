@@ -7,10 +7,18 @@ from typing import TypeVar
 from rmqpull_broker.core.errors import BrokerError, InternalError, TopicNotFound
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_proto.remoting.codes import ResponseCode
 
 FROM_PROXY = "org.apache.rocketmq.proxy.common.ProxyException: "
 """The beginning of the text of the proxy's own exceptions."""
-_PASSED_ON = frozenset((2, 3, 17, 26))
+_PASSED_ON = frozenset(
+    (
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    )
+)
 """The broker's remoting codes for which the proxy has a code of its own."""
 
 _Error = TypeVar("_Error", bound=BrokerError)
