@@ -7,7 +7,9 @@ import re
 import socket
 from dataclasses import dataclass, field
 
-_PREFIXES = ("%RETRY%", "%DLQ%")
+from rmqpull_proto.names import DLQ_PREFIX, RETRY_PREFIX
+
+_PREFIXES = (RETRY_PREFIX, DLQ_PREFIX)
 MASTER_ID = 0
 """The broker id of a master. Slaves have greater ids."""
 

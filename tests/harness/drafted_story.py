@@ -15,11 +15,11 @@ from rmqpull_broker.core.sending.delays import find_real_queue, make_recall_hand
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.storing import Sent
-from rmqpull_broker.core.state import names
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
+from rmqpull_proto import names
 from tests.harness.picked_commands import ALIKE, BROKER, HERE, PROPERTIES, READING, Known, Turn
 
 

@@ -20,8 +20,9 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows
 from rmqpull_client.witness import BYTES_MAX, Witness
+from rmqpull_proto.names import TOOLS_GROUP
 
 
 class FakeCutter:

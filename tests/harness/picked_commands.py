@@ -37,6 +37,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ClockRead, CommitRecord, LostRange, RequestModeSet, TransactionId
 from rmqpull_broker.core.state.ports import Cut
 from rmqpull_broker.core.state.retention import Trimmer
+from rmqpull_proto.names import CHECK_MAX_TIME_TOPIC, DLQ_PREFIX, RETRY_PREFIX, TBW102
 from tests.harness.core import check_batch
 
 T = TypeVar("T")
@@ -49,9 +50,9 @@ TRANSACTIONS = (
     TransactionId("two", None),
 )
 TOPICS_IN_PLAY = (
-    *(*TOPICS, "born", *sorted(names.WAITING_TOPICS), names.CHECK_MAX_TIME_TOPIC),
+    *(*TOPICS, "born", *sorted(names.WAITING_TOPICS), CHECK_MAX_TIME_TOPIC),
     *(names.name_pop_retry_topic(group, topic) for group, topic in product(GROUPS, TOPICS)),
-    *(prefix + group for prefix, group in product((names.RETRY_PREFIX, names.DLQ_PREFIX), GROUPS)),
+    *(prefix + group for prefix, group in product((RETRY_PREFIX, DLQ_PREFIX), GROUPS)),
     *(names.STAGE_PREFIX + stage_id for stage_id in STAGES),
 )
 QUEUES_IN_PLAY = [MessageQueue(topic, BROKER, queue_id) for topic, queue_id in product(TOPICS_IN_PLAY, range(2))]
@@ -110,7 +111,7 @@ class Turn:
 
     def publish(self) -> object:
         rows = pa.record_batch({"body": pa.array([b"x"] * self.pick((1, 3)))})
-        published = Published(self.pick((*TOPICS, "born")), rows, "client", AutoCreation(names.TBW102, 1))
+        published = Published(self.pick((*TOPICS, "born")), rows, "client", AutoCreation(TBW102, 1))
         return self.sender.publish(self.draft, check_batch(self.sender, published, self.now_ms), self.now_ms)
 
     def stage(self) -> bool:

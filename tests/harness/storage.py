@@ -20,13 +20,14 @@ from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
+from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.ports import Job, RetentionLimits
 from rmqpull_broker.core.state.retention import Trimmer
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.vfs import FileSystem
+from rmqpull_proto.names import HALF_TOPIC, TIMER_TOPIC
 from tests.harness.core import check_batch
 
 

@@ -45,11 +45,19 @@ EFFECTS = (  # what a core that is handed its time and returns its effects has n
 FILES = "os fcntl shutil tempfile pathlib"
 
 
+FOR_CORE = (
+    "rmqpull_proto.names rmqpull_proto.remoting.properties rmqpull_proto.remoting.record_layout "
+    "rmqpull_proto.remoting.codes.ResponseCode"
+)
+"""What the core has of the wire: RocketMQ's names of topics, groups and properties, its layout of records, and how
+requests end."""
+
+
 def of_core(*folders: str) -> str:
-    """The core's root modules and some of its folders, RocketMQ's names of properties, and its layout of records."""
+    """The core's root modules, some of its folders, and what it has of the wire."""
     roots = ("model", "errors", "limits", "properties", "shares", "steps")
     core = (f"rmqpull_broker.core.{module}" for module in (*roots, *folders))
-    return " ".join((*core, "rmqpull_proto.remoting.properties rmqpull_proto.remoting.record_layout"))
+    return f"{' '.join(core)} {FOR_CORE}"
 
 
 SHARED = ("clock", "addresses", "limits", "times")
@@ -69,7 +77,7 @@ def of_server(*folders: str) -> str:
 
 FOR_STORE = of_core("state", "messages.columns")
 # The client without a connection. Spark loads no more on its look-up of data sources.
-CLIENT = "rmqpull_client"
+CLIENT = "rmqpull_client rmqpull_proto.names"
 GRPC_TRANSPORTS = "rmqpull_client.transports.grpc"
 TRANSPORTS = f"{GRPC_TRANSPORTS} rmqpull_client.transports.remoting"
 CONNECTIONS = f"{TRANSPORTS} rmqpull_client.transports.choice"
@@ -91,6 +99,7 @@ NO_THREADS = "threading concurrent multiprocessing asyncio"
 # The first row that names a module's place holds for it.
 LAYERS = (
     # The wire: all that client and broker share. That of remoting is bytes in, values out.
+    Layer("rmqpull_proto/names.py", ""),
     Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", EFFECTS),
     Layer("rmqpull_proto/filters/*", "rmqpull_proto.filters", EFFECTS),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc pyarrow"),
@@ -227,7 +236,9 @@ LAYERS = (
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "runtime", "fault_names"), "*_pb2"),
     # The remoting protocol.
     Layer(
-        "rmqpull_broker/server/remoting/wire/*", "rmqpull_broker.server.remoting.wire rmqpull_proto.remoting", EFFECTS
+        "rmqpull_broker/server/remoting/wire/*",
+        "rmqpull_broker.server.remoting.wire rmqpull_proto.remoting rmqpull_proto.names",
+        EFFECTS,
     ),
     Layer(
         "rmqpull_broker/server/remoting/handlers/*",

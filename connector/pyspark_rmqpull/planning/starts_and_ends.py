@@ -19,11 +19,11 @@ from rmqpull_client.errors import OptionError
 from rmqpull_client.loss import OnLoss, find_loss, refuse_loss
 from rmqpull_client.model import Bounds, MessageQueue
 from rmqpull_client.transports.port import OffsetLookUp
+from rmqpull_proto.names import RETRY_PREFIX
 
 CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
 CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
-RETRY_TOPIC_PREFIX = "%RETRY%"
 CONSUME_TIMESTAMP_AGO_MS = 30 * 60 * 1000
 """How far back a new group starts when ``consumeTimestamp`` is not set (rules 1.2.1)."""
 
@@ -93,7 +93,7 @@ def compute_pull_from_where(topic: str, stored: int | None, consume_from_where: 
     """
     if stored is not None and stored >= 0:
         return stored
-    is_retry = topic.startswith(RETRY_TOPIC_PREFIX)
+    is_retry = topic.startswith(RETRY_PREFIX)
     if consume_from_where == CONSUME_FROM_TIMESTAMP:
         return LATEST if is_retry else since
     return EARLIEST if is_retry or consume_from_where == CONSUME_FROM_FIRST_OFFSET else LATEST

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, Part, QueueRange, RangeToCut, TopicBounds
 from rmqpull_client.witness import BYTES_MAX, Witness
+from rmqpull_proto.names import TOOLS_GROUP
 
 if TYPE_CHECKING:  # Spark imports this module, through planning, when it looks up data sources
     import pyarrow as pa
@@ -20,9 +21,6 @@ if TYPE_CHECKING:  # Spark imports this module, through planning, when it looks 
     from rmqpull_client.transports.property_rules import PropertyRules
 
 NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
-TOOLS_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has, for RocketMQ's own tools. Brokers of 4.x that check access keys permit it only to
-users with that right."""
 _logger = logging.getLogger(__name__)
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from rmqpull_broker.core.model import MessageQueue, TopicType
 from rmqpull_broker.core.properties import BrokerProperties, list_declared
-from rmqpull_broker.core.state.names import HALF_TOPIC
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
+from rmqpull_proto.names import HALF_TOPIC
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2
 from tests.harness.parking_watch import ParkingWatch

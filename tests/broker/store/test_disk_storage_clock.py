@@ -26,11 +26,11 @@ from rmqpull_broker.core.sending.half_messages import check_transactions
 from rmqpull_broker.core.sending.storing import MessageToStore, store_messages
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import ClockRead
-from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.core.state.waiting_messages import read_waiting
 from rmqpull_broker.store.log.segments import segment_name
 from rmqpull_broker.store.memory_storage import MemoryStorage
+from rmqpull_proto.names import HALF_TOPIC, SCHEDULE_TOPIC
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import QUEUE, StorageHarness
 

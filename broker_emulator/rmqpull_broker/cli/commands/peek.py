@@ -29,10 +29,8 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as v2_service
 from rmqpull_proto.arrow_streams import read_stream
 from rmqpull_proto.columns import PULLABLE_SCHEMA
+from rmqpull_proto.names import TOOLS_GROUP
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-GROUP = "TOOLS_CONSUMER"
-"""The group of RocketMQ's own tools."""
 
 NEWEST_MAX = 10_000
 SCAN_DEFAULT = 100_000
@@ -69,7 +67,7 @@ Matches = Callable[[pa.RecordBatch], pa.Array]
 @click.option(
     "--in-flight", is_flag=True, help="Messages that consumers have received and not acknowledged yet, of all topics."
 )
-@click.option("--group", metavar="GROUP", help="Only messages that are in flight for this group.")
+@click.option("--group", metavar="TOOLS_GROUP", help="Only messages that are in flight for this group.")
 @click.option(
     "-n",
     "--newest",
@@ -192,7 +190,7 @@ class _Reader:
         while first < until:
             pull = v1.QueuePull(queue=queue, offset=first, until_offset=until)
             request = v1.PullColumnsRequest(
-                group=GROUP, queues=[pull], filter_expression=self.expression, max_rows=_WINDOW_ROWS
+                group=TOOLS_GROUP, queues=[pull], filter_expression=self.expression, max_rows=_WINDOW_ROWS
             )
             response = self.connection.columns("PullColumns", request)
             for batch in read_stream(response.arrow_ipc, PULLABLE_SCHEMA):

@@ -7,7 +7,7 @@ from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, TooMany
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RequestModeSet
-from rmqpull_broker.core.state.names import RETRY_PREFIX
+from rmqpull_proto.names import RETRY_PREFIX
 
 POP = "POP"
 REQUEST_MODES_MAX = 100_000

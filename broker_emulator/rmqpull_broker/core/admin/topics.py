@@ -13,12 +13,12 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted, TopicPut
 from rmqpull_broker.core.state.names import (
-    TBW102,
     check_topic_name,
     check_topic_spelling,
     is_system_topic,
     name_pop_retry_topic,
 )
+from rmqpull_proto.names import TBW102
 
 PERM_MAX = 7
 

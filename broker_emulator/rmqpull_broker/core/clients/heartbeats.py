@@ -15,7 +15,7 @@ from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, Con
 from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import RETRY_PREFIX
+from rmqpull_proto.names import RETRY_PREFIX
 
 FINGERPRINTS_MAX = 10_000
 """Groups whose last fingerprint is kept. Above this limit, the oldest is forgotten."""

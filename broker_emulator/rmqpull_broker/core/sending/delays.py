@@ -36,8 +36,8 @@ from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.lengths import TIMER_UNITS_MS
-from rmqpull_broker.core.state.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.state.waiting_messages import DUE_MS, PENDING_MAX, read_due_ms, read_waiting
+from rmqpull_proto.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqpull_proto.remoting import properties as names
 
 PRECISION_MS = 1_000

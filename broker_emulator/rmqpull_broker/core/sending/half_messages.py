@@ -29,8 +29,8 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.half_messages import keep_due_times
 from rmqpull_broker.core.state.lengths import find_check_length_ms, parse_immunity_seconds
-from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from rmqpull_broker.core.state.waiting_messages import PENDING_MAX, StoredAt, read_waiting
+from rmqpull_proto.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from rmqpull_proto.remoting.properties import (
     CHECK_IMMUNITY_TIME,
     REAL_QUEUE_ID,

@@ -27,7 +27,8 @@ from rmqpull_broker.core.properties import parse_level_delays
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.storing import MessageToStore
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC_LENGTH_MAX, TOPIC_LENGTH_MAX
+from rmqpull_broker.core.state.names import RETRY_TOPIC_LENGTH_MAX, TOPIC_LENGTH_MAX
+from rmqpull_proto.names import DLQ_PREFIX, RETRY_PREFIX
 
 DLQ_QUEUE_NUMS = 1
 RECONSUME_TIME = "RECONSUME_TIME"

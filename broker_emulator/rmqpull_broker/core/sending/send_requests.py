@@ -37,14 +37,8 @@ from rmqpull_broker.core.sending.storing import (
 )
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuePart
-from rmqpull_broker.core.state.names import (
-    RETRY_PREFIX,
-    SEND_FORBIDDEN,
-    STAGE_PREFIX,
-    TBW102,
-    WAITING_TOPICS,
-    check_topic_spelling,
-)
+from rmqpull_broker.core.state.names import STAGE_PREFIX, WAITING_TOPICS, check_topic_spelling
+from rmqpull_proto.names import RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, TBW102
 from rmqpull_proto.remoting.properties import INNER_NUM
 
 USUAL_CREATION = AutoCreation(TBW102)
@@ -143,7 +137,7 @@ def prepare_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: in
     if known is not None and known.order and not draft.properties.broker_permission & PERM_WRITE:
         raise Forbidden(f"the broker[{_find_address(sender, draft, request)}] sending message is forbidden")
     check_topic_spelling(request.topic)
-    if request.topic in SEND_FORBIDDEN | WAITING_TOPICS or request.topic.startswith(STAGE_PREFIX):
+    if request.topic in SEND_FORBIDDEN_TOPICS | WAITING_TOPICS or request.topic.startswith(STAGE_PREFIX):
         raise Forbidden(f"Sending message to topic[{request.topic}] is forbidden.")
     try:
         return sender.find_or_create_topic(draft, request.topic, request.creation, now_ms)

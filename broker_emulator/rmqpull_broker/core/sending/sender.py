@@ -43,7 +43,8 @@ from rmqpull_broker.core.sending.send_back import SendBack, count_retry, redirec
 from rmqpull_broker.core.sending.storing import BatchToStore, MessageToStore, Sent, store_batch, store_messages
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuePart
-from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_name
+from rmqpull_broker.core.state.names import check_topic_name
+from rmqpull_proto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqpull_proto.remoting.properties import OWN, SHARDING_KEY, TRACE_CONTEXT
 
 _CHECKED_AT_ONCE = 16_384

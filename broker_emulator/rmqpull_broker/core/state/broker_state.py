@@ -40,7 +40,7 @@ from rmqpull_broker.core.state.facts import (
 from rmqpull_broker.core.state.half_messages import HalfMessages, find_next_check_ms
 from rmqpull_broker.core.state.in_flight import PoppedMessages
 from rmqpull_broker.core.state.lengths import find_length_ms
-from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, make_system_topics
+from rmqpull_broker.core.state.names import make_system_topics
 from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
 from rmqpull_broker.core.state.queue_table import QueueTable
@@ -53,6 +53,7 @@ from rmqpull_broker.core.state.waiting_messages import (
     read_due_ms,
     read_waiting,
 )
+from rmqpull_proto.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 LOST_RANGES_MAX = 100_000
 """The most reports of lost rows that are kept. Above this limit, the oldest are forgotten."""

@@ -38,12 +38,13 @@ from rmqpull_broker.core.state.facts import (
     TransactionId,
     WaitingEnded,
 )
-from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
+from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.room import Room
 from rmqpull_broker.core.state.stages import CommittedTransaction, Stage
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage, StoredAt
+from rmqpull_proto.names import HALF_TOPIC
 
 
 class Draft(TopicsAndGroups):

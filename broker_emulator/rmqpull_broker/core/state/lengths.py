@@ -11,7 +11,7 @@ import re
 
 from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.properties import BrokerProperties, parse_level_delays
-from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC
+from rmqpull_proto.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rmqpull_proto.remoting import properties as names
 
 NO_LENGTH, UNKNOWN_LENGTH = -1, -2

@@ -11,46 +11,42 @@ from collections.abc import Collection, Sequence
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_proto.names import (
+    BENCHMARK_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    OFFSET_MOVED_EVENT,
+    OP_HALF_TOPIC,
+    REPLY_SUFFIX,
+    RETRY_PREFIX,
+    ROCKSDB_HALF_TOPICS,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
+    TBW102,
+    TIMER_TOPIC,
+    TOOLS_GROUP,
+)
 
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
 """The limit for ``%RETRY%`` and ``%DLQ%`` topics."""
 GROUP_LENGTH_MAX = 120
 
-TBW102 = "TBW102"
-"""The default topic: the template of topics that a send creates."""
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-_ROCKSDB_HALF_TOPICS = ("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC")
-CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-_SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT = "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"
-
 DELAY_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 """Topics in which delayed messages wait. No message is read before it is due."""
 WAITING_TOPICS = DELAY_TOPICS | {HALF_TOPIC}
 """Topics in which delayed and half messages wait. They are never deleted."""
-SEND_FORBIDDEN = frozenset(
-    {
-        *(SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, *_ROCKSDB_HALF_TOPICS, CHECK_MAX_TIME_TOPIC),
-        *(_SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT),
-    }
-)
-"""Topics that no client may send to."""
-
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
 STAGE_PREFIX = "%STAGE%"
 """The prefix of the hidden topics of stages. Clients may not use such names."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _LEGAL_TEXT = "^[%|a-zA-Z0-9_-]+$"
-_SYSTEM_TOPICS = SEND_FORBIDDEN | {"BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", TBW102}
-_SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUPS_FROM_START = (
-    "TOOLS_CONSUMER",
+    TOOLS_GROUP,
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
     "CID_ONS-HTTP-PROXY",
@@ -68,6 +64,11 @@ def name_pop_retry_topic(group: str, topic: str) -> str:
     A message of a retry topic goes back to the same topic.
     """
     return topic if topic.startswith(RETRY_PREFIX) else f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def find_dead_letters_group(topic: str) -> str | None:
+    """Returns the group whose dead letters are in a topic, or None for any other topic."""
+    return topic[len(DLQ_PREFIX) :] if topic.startswith(DLQ_PREFIX) else None
 
 
 def is_among(topic: str, group: str, topics: Collection[str]) -> bool:
@@ -111,12 +112,12 @@ def check_topic_spelling(topic: str) -> None:
 
 def is_system_topic(topic: str) -> bool:
     """Whether RocketMQ, on any broker, or this broker uses the topic itself."""
-    return topic in _SYSTEM_TOPICS or topic.startswith((_SYSTEM_TOPIC_PREFIX, STAGE_PREFIX))
+    return topic in SYSTEM_TOPICS or topic.startswith((SYSTEM_TOPIC_PREFIX, STAGE_PREFIX))
 
 
 def list_reserved_topics() -> frozenset[str]:
     """Returns the names of the topics that RocketMQ uses on any broker."""
-    return _SYSTEM_TOPICS
+    return SYSTEM_TOPICS
 
 
 def check_group_spelling(group: str) -> None:
@@ -182,19 +183,19 @@ def make_system_topics(properties: BrokerProperties, broker_names: Sequence[str]
     """Returns the system topics of a broker with these properties, by name."""
     cluster = properties.broker_cluster_name
     topics = [
-        (_SELF_TEST_TOPIC, 1, _RW),
-        ("BenchmarkTest", 1024, _RW),
+        (SELF_TEST_TOPIC, 1, _RW),
+        (BENCHMARK_TOPIC, 1024, _RW),
         (cluster, 16, _RWX),
         *((name, 1, _RWX) for name in broker_names),
-        (_OFFSET_MOVED_EVENT, 1, _RW),
+        (OFFSET_MOVED_EVENT, 1, _RW),
         (SCHEDULE_TOPIC, len(properties.message_delay_level.split()), _RW),
-        (f"{cluster}_REPLY_TOPIC", 1, _RW),
-        (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),
+        (f"{cluster}{REPLY_SUFFIX}", 1, _RW),
+        (f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}", 8, _RW),
         (HALF_TOPIC, 1, _RW),
         (OP_HALF_TOPIC, 1, _RW),
-        *((name, 1, _RW) for name in _ROCKSDB_HALF_TOPICS),
+        *((name, 1, _RW) for name in ROCKSDB_HALF_TOPICS),
         (CHECK_MAX_TIME_TOPIC, 1, _RW),
-        *((f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT) for name in broker_names),
+        *((f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT) for name in broker_names),
     ]
     if properties.auto_create_topic_enable:
         topics.append((TBW102, properties.default_topic_queue_nums, _RWX))

@@ -22,7 +22,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, WaitingEnded
 from rmqpull_broker.core.state.half_messages import keep_due_times
 from rmqpull_broker.core.state.lengths import find_check_length_ms
-from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, WAITING_TOPICS
+from rmqpull_broker.core.state.names import STAGE_PREFIX, WAITING_TOPICS
 from rmqpull_broker.core.state.ports import Cut, RetentionLimits
 from rmqpull_broker.core.state.waiting_messages import (
     DUE_MS,
@@ -31,6 +31,7 @@ from rmqpull_broker.core.state.waiting_messages import (
     estimate_stored_bytes,
     read_waiting,
 )
+from rmqpull_proto.names import HALF_TOPIC
 
 _HOUR_MS = 3_600_000
 

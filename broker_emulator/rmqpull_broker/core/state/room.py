@@ -13,7 +13,7 @@ from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import Fact, GroupPut, OffsetsCommitted, OffsetsReset, TopicPut
-from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqpull_proto.names import DLQ_PREFIX, RETRY_PREFIX
 
 TOPICS_MAX = 60_000
 """Topics. Above this limit, only topics of retries and dead letters are created."""

@@ -19,7 +19,7 @@ from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, GroupDeleted, RowsStored, TopicDeleted
-from rmqpull_broker.core.state.names import DLQ_PREFIX, STAGE_PREFIX
+from rmqpull_broker.core.state.names import STAGE_PREFIX, find_dead_letters_group
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)
@@ -81,8 +81,8 @@ class Metrics:
             if isinstance(fact, RowsStored):
                 self.messages_in[fact.queue.topic] += len(fact.rows)
                 self.bytes_in[fact.queue.topic] += sum(len(row.message.body) for row in fact.rows)
-                if fact.queue.topic.startswith(DLQ_PREFIX):
-                    self.dead_lettered[fact.queue.topic[len(DLQ_PREFIX) :], fact.queue.topic] += len(fact.rows)
+                if (group := find_dead_letters_group(fact.queue.topic)) is not None:
+                    self.dead_lettered[group, fact.queue.topic] += len(fact.rows)
             elif isinstance(fact, ColumnsStored):
                 self._count_columns(fact)
             elif isinstance(fact, TopicDeleted):

@@ -21,7 +21,7 @@ from rmqpull_client.model import (
     TopicBounds,
 )
 from rmqpull_client.transports.lost import LOST
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
@@ -29,6 +29,7 @@ from rmqpull_client.transports.remoting.reading.looking import look_at
 from rmqpull_client.transports.remoting.reading.read import Read
 from rmqpull_client.transports.remoting.reading.waiting import ParkedPulls
 from rmqpull_client.witness import BYTES_MAX, Witness
+from rmqpull_proto.names import TOOLS_GROUP
 
 PRODUCER_GROUP = "rmqpull-client"
 """The producer group of published messages."""

@@ -14,7 +14,6 @@ from rmqpull_broker.core.popping.ordered_acks import acknowledge_any, is_behind
 from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt, TopicKind
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import RETRY_PREFIX
 from rmqpull_broker.server.limits import BATCH_ACKS_MAX
 from rmqpull_broker.server.remoting.calls import NO_REMARK, Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.wire.pop_bodies import BatchAck, decode_batch_acks
@@ -24,6 +23,7 @@ from rmqpull_broker.server.remoting.wire.pop_headers import (
     ChangeInvisibleTimeResponseHeader,
 )
 from rmqpull_broker.server.remoting.wire.pop_infos import ExtraInfo, parse_extra_info
+from rmqpull_proto.names import RETRY_PREFIX
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError

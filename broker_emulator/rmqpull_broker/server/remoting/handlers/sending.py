@@ -22,11 +22,11 @@ from rmqpull_broker.core.sending.send_requests import (
     send_request,
 )
 from rmqpull_broker.core.state.facts import QueuePart
-from rmqpull_broker.core.state.names import RETRY_PREFIX
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.batch_codec import PART_ROWS, PartReader, make_columns
 from rmqpull_broker.server.remoting.handlers.codec import Origin, limit_time, make_message, read_batch
 from rmqpull_broker.server.remoting.wire.message_ids import make_offset_msg_id, make_offset_msg_ids
+from rmqpull_proto.names import RETRY_PREFIX
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand

@@ -32,10 +32,11 @@ from rmqpull_client.transports.grpc.columnar.lane import (
 from rmqpull_client.transports.grpc.columnar.looking import look_at
 from rmqpull_client.transports.grpc.reading_ahead import ReadAhead
 from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows, log_reset
+from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows, log_reset
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.names import TOOLS_GROUP
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
 

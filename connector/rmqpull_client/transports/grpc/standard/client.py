@@ -43,10 +43,11 @@ from rmqpull_client.transports.grpc.standard.lane import (
 from rmqpull_client.transports.grpc.standard.looking import look_at
 from rmqpull_client.transports.grpc.standard.rows import make_batch
 from rmqpull_client.transports.message_filters import make_filter_error
-from rmqpull_client.transports.port import NO_CREATION_IDS, TOOLS_GROUP, ClientAbilities, QueueRows, log_reset
+from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows, log_reset
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+from rmqpull_proto.names import TOOLS_GROUP
 from rmqpull_proto.rpc import MESSAGING
 
 QUEUE_MESSAGES_MAX = 1_000

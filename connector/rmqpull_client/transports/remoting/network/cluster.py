@@ -10,30 +10,15 @@ from rmqpull_client.connection import MASTER_ID, Connection, parse_addresses, pa
 from rmqpull_client.errors import OptionError
 from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import MessageQueue
+from rmqpull_proto.names import REPLY_SUFFIX, SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 from rmqpull_proto.remoting.routes import BrokerData, QueueData, TopicRoute
 
 READ, WRITE = 4, 2
 """Bits of a permission (rules 3.9.1)."""
 SUSPECT_AGAIN_S = 0.2
 """How long a route is used after it was requested, even if its broker cannot be reached."""
-_SYSTEM_TOPICS = frozenset(
-    (
-        "SELF_TEST_TOPIC",
-        "TBW102",
-        "BenchmarkTest",
-        "OFFSET_MOVED_EVENT",
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
-        "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "CHECKPOINT_TOPIC",
-    )
-)
-_SYSTEM_PREFIX = "rmq_sys_"
-_REPLY_SUFFIX = "_REPLY_TOPIC"
+_CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+"""For clients it is a system topic, but no broker has it from its start (rules 3.9.2)."""
 
 
 class Target(NamedTuple):
@@ -351,8 +336,9 @@ def is_system_topic(name: str, clusters_and_brokers: Collection[str] = ()) -> bo
     Each cluster and each broker has a topic of its name, and each cluster one for replies.
     """
     return (
-        name in _SYSTEM_TOPICS
-        or name.startswith(_SYSTEM_PREFIX)
+        name in SYSTEM_TOPICS
+        or name == _CHECKPOINT_TOPIC
+        or name.startswith(SYSTEM_TOPIC_PREFIX)
         or name in clusters_and_brokers
-        or (name.endswith(_REPLY_SUFFIX) and name.removesuffix(_REPLY_SUFFIX) in clusters_and_brokers)
+        or (name.endswith(REPLY_SUFFIX) and name.removesuffix(REPLY_SUFFIX) in clusters_and_brokers)
     )

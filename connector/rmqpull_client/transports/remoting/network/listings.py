@@ -26,13 +26,13 @@ from rmqpull_client.transports.remoting.network.failures import (
     make_unlisted_error,
 )
 from rmqpull_client.transports.remoting.network.looks import make_looks
+from rmqpull_proto.names import TBW102
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError
 from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, TopicList
 
 REFRESH_MAX_S = 3.0
 """How long to wait for a name server that has answered before: Java's mqClientApiTimeout (rules 1.1)."""
-_ANY_TOPIC = "TBW102"
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Listings:
 
         Whether the topic exists does not matter.
         """
-        asking = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": _ANY_TOPIC})
+        asking = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TBW102})
         route = exchange.start(NAME_SERVER, asking, accepted=ANY_CODE)
         (response,) = exchange.wait([route])
         if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):

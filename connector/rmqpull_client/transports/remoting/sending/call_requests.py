@@ -34,9 +34,8 @@ from rmqpull_client.transports.remoting.sending.row_requests import (
     cut_requests,
 )
 from rmqpull_client.transports.remoting.sending.send_request import SendCall, SendRequest
+from rmqpull_proto.names import RETRY_PREFIX
 from rmqpull_proto.remoting.properties import DELAY, TIMER_DELIVER_MS
-
-_RETRY_PREFIX = "%RETRY%"
 
 
 class Topics(Protocol):
@@ -210,7 +209,7 @@ def _find_single(parts: TopicParts, property_bytes: Numbers, alone: Mapping[str,
     for column in alone.values():
         single |= column.is_valid().to_numpy(zero_copy_only=False)
     for topic, start, count in _place(parts):
-        if topic.startswith(_RETRY_PREFIX):
+        if topic.startswith(RETRY_PREFIX):
             single[start : start + count] = True
     return single
 

@@ -23,13 +23,14 @@ from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd
 from rmqpull_broker.core.sending.refusals import NO_WRITABLE_QUEUE, is_of_store, wrong_type
 from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_of_client
+from rmqpull_broker.core.state.names import check_topic_of_client
 from rmqpull_broker.server.grpc.wire.codec import message_from, name_from
 from rmqpull_broker.server.grpc.wire.proxy_errors import name_exception, no_route, pass_on
 from rmqpull_broker.server.grpc.wire.status import OK
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+from rmqpull_proto.names import DLQ_PREFIX, RETRY_PREFIX
 
 _RESOLUTIONS = {
     v2.TransactionResolution.COMMIT: Resolution.COMMIT,
