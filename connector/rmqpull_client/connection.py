@@ -7,16 +7,104 @@ import re
 import socket
 from dataclasses import dataclass, field
 
+from rmqpull_client.settings import Setting
 from rmqpull_proto.names import DLQ_PREFIX, RETRY_PREFIX
 
 _PREFIXES = (RETRY_PREFIX, DLQ_PREFIX)
 MASTER_ID = 0
 """The broker id of a master. Slaves have greater ids."""
 
+ENDPOINTS = Setting(
+    "",
+    "host:port",
+    "Address of `rmqpull-broker`, or of several servers of one cluster, separated by semicolons. When one does not "
+    "answer, the connector tries the next, and then stays with the one that works. Set exactly one of `endpoints` and "
+    "`nameServers`.",
+)
+NAME_SERVERS = Setting(
+    "",
+    "host:port",
+    "Name servers of an Apache RocketMQ cluster, separated by semicolons: RocketMQ's `namesrvAddr`. The connector asks "
+    "them for the brokers of each topic, and talks to these brokers directly.",
+)
+BROKER_ADDRESSES = Setting(
+    "",
+    "broker=host:port",
+    "With `nameServers`: addresses to use instead of those that the brokers have registered, for example when brokers "
+    "run in containers. `broker-a=localhost:10911;broker-a:1=localhost:10921` is for the master of `broker-a` and its "
+    "slave with id 1. Default: the registered addresses.",
+)
+POLL_NAME_SERVER_INTERVAL_MS = Setting(
+    30_000,
+    "ms",
+    "With `nameServers`: how long the connector uses the brokers of a topic before it asks a name server again.",
+)
+ACCESS_KEY = Setting[str | None](
+    None,
+    "text",
+    "Access key for servers that check permissions. Requests are signed with it and with `secretKey`, as RocketMQ's "
+    "clients do. Default: requests are not signed.",
+)
+SECRET_KEY = Setting[str | None](
+    None,
+    "text",
+    "Secret key that belongs to `accessKey`. It is never sent, and never shown in plans, logs, errors or checkpoints.",
+)
+NAMESPACE = Setting(
+    "",
+    "name",
+    "RocketMQ namespace of all topics and groups that you name. Rows and offsets show the names without it.",
+)
+CA_FILE = Setting[str | None](
+    None,
+    "path",
+    "PEM file of the certificate authorities to trust. Default: the authorities that gRPC ships, which are Mozilla's; "
+    "with `nameServers` those of the operating system.",
+)
+CERT_FILE = Setting[str | None](
+    None, "path", "PEM file of the client certificate and its chain, for servers that require one (mutual TLS)."
+)
+KEY_FILE = Setting[str | None](None, "path", "PEM file of the private key of `tlsCertFile`, not encrypted.")
+REQUEST_TIMEOUT_MS = Setting(
+    10_000,
+    "ms",
+    "Time limit of one request to the broker, including retries. With several `endpoints`, each attempt gets a share "
+    "of the remaining time.",
+)
+REQUEST_RETRIES = Setting[int | None](
+    None,
+    "retries",
+    "Maximum number of retries of a request while the broker is unavailable or busy. With several `endpoints`, trying "
+    "each of them once counts as one retry. Default: as many as fit into `requestTimeoutMs`.",
+)
+REQUEST_RETRY_INTERVAL_MS = Setting(
+    50,
+    "ms",
+    "Pause before the first retry. It doubles with every retry up to one second; a first pause above one second does "
+    "not grow. Each pause is shortened at random by up to half.",
+)
+SERVER_AWAY_TIMEOUT_MS = Setting(
+    0,
+    "ms",
+    "How long a request waits in all while a server is away that has answered this application before, or that a route "
+    "names: a broker or name server that restarts within this time goes unnoticed. It never waits shorter than "
+    "`requestTimeoutMs`, so 0 means: no longer than for other servers.",
+)
+CLIENT_ID = Setting[str | None](None, "name", "Servers see it as the start of their client ids.")
+PARENT_TOPIC = Setting(
+    "",
+    "name",
+    "With `nameServers`: the topic whose brokers have the light message queues that `topic` names as `%LMQ%NAME`. "
+    "These have no route of their own. Lite topics do not need it.",
+)
+
 
 @dataclass(frozen=True)
 class Credentials:
-    """The keys that sign requests. They never appear in logs, errors or the representation of an object."""
+    """The keys that sign requests: see :data:`ACCESS_KEY` and :data:`SECRET_KEY`.
+
+    They never appear in logs, errors or the representation of an object.
+    """
 
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
@@ -26,58 +114,40 @@ class Credentials:
 class Tls:
     """Encrypts a connection and checks the server's certificate, including its host name.
 
-    All fields are paths of PEM files on the machine that opens the connection. ``ca_file`` holds the authorities to
-    trust; the default is gRPC's own list, and with name servers that of the operating system. ``cert_file`` and
-    ``key_file`` belong together: they identify the client if the server asks for a certificate (mutual TLS).
+    All fields are paths on the machine that opens the connection: see :data:`CA_FILE`, :data:`CERT_FILE` and
+    :data:`KEY_FILE`. The last two belong together.
     """
 
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    ca_file: str | None = CA_FILE.default
+    cert_file: str | None = CERT_FILE.default
+    key_file: str | None = KEY_FILE.default
 
 
 @dataclass(frozen=True)
 class Connection:
     """How to reach a broker. A process keeps one connection for each distinct value.
 
-    Give either ``endpoints`` or ``name_servers``.
+    Give either ``endpoints`` or ``name_servers``. The settings above, such as :data:`ENDPOINTS`, describe the fields of
+    their names. :func:`parse_broker_addresses` has the form of ``broker_addresses``.
 
     Args:
-        endpoints: Addresses ``HOST:PORT`` of one cluster, separated by semicolons or commas, that serve the gRPC
-            protocol. Requests go to one of them, and to the next when it does not respond.
-        request_timeout_ms: The time limit of one request in milliseconds, all retries included.
-        request_retries: The most retries of a request while the broker is unavailable or busy. None: until the time
-            limit.
-        request_retry_interval_ms: The pause before the first retry, in milliseconds. It doubles up to one second.
-        namespace: RocketMQ's namespace. Topics and groups are named without it, in calls and in results.
         credentials: The keys that sign requests. None: requests are not signed.
         tls: How to encrypt the connection. None: not encrypted.
-        client_id: The beginning of the id by which the server knows this client. Host name and process id follow.
-        name_servers: Addresses ``HOST:PORT`` of the name servers of one RocketMQ cluster, separated as above.
-        broker_addresses: Addresses to use instead of those that the name servers return, as
-            :func:`parse_broker_addresses` takes them.
-        poll_name_server_interval_ms: How long a route from a name server is used before it is requested again, in
-            milliseconds.
-        server_away_timeout_ms: The total time in milliseconds that a request waits for servers that are away, but have
-            answered this process before or are brokers of a route. 0, or less than ``request_timeout_ms``: as long as
-            for any other server.
-        parent_topic: The topic whose brokers have the light message queues (topics ``%LMQ%NAME``) that are read. The
-            names of lite topics contain theirs.
     """
 
-    endpoints: str = ""
-    request_timeout_ms: int = 10_000
-    request_retries: int | None = None
-    request_retry_interval_ms: int = 50
-    namespace: str = ""
+    endpoints: str = ENDPOINTS.default
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS.default
+    request_retries: int | None = REQUEST_RETRIES.default
+    request_retry_interval_ms: int = REQUEST_RETRY_INTERVAL_MS.default
+    namespace: str = NAMESPACE.default
     credentials: Credentials | None = None
     tls: Tls | None = None
-    client_id: str | None = None
-    name_servers: str = ""
-    broker_addresses: str = ""
-    poll_name_server_interval_ms: int = 30_000
-    server_away_timeout_ms: int = 0
-    parent_topic: str = ""
+    client_id: str | None = CLIENT_ID.default
+    name_servers: str = NAME_SERVERS.default
+    broker_addresses: str = BROKER_ADDRESSES.default
+    poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS.default
+    server_away_timeout_ms: int = SERVER_AWAY_TIMEOUT_MS.default
+    parent_topic: str = PARENT_TOPIC.default
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -8,30 +8,63 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from rmqpull_client.settings import Setting
+
 MIB = 1 << 20
 BATCH_ROWS = 10_000
 BATCH_BYTES = 4 << 20
 """The size of the batches that a read yields (rules 9.2). A single message may be larger."""
+QUEUE_MESSAGES_OVER_GRPC = 1_000
+"""``pull_threshold_for_queue`` over the standard protocol when it is None: as in RocketMQ's clients."""
+QUEUE_MESSAGES_OVER_REMOTING = 8_192
+"""The same over remoting.
+
+A default broker returns 32 messages per pull, and a task often reads a single queue. RocketMQ's 1,000 messages are then
+31 pulls: too few for broker and client to handle many with one system call.
+"""
+
+PULL_BATCH_SIZE = Setting(
+    32,
+    "messages",
+    "Messages per pull from an Apache broker (with `nameServers`) or another server without the columnar extension. An "
+    "Apache broker returns at most its `maxTransferCountOnMessageInMemory`, 32 by default, so raise both. Servers with "
+    "the extension return up to 16,384 messages or 8 MiB per pull.",
+)
+PULL_THRESHOLD_FOR_QUEUE = Setting[int | None](
+    None,
+    "messages",
+    "Maximum number of messages of a queue that a read, such as a task of Spark, has pulled and that were not taken "
+    "from it yet. At this limit, it stops pulling from the queue until more are taken. For Apache's brokers, with "
+    "`nameServers`, and for other servers without the columnar extension. Default: "
+    f"{QUEUE_MESSAGES_OVER_REMOTING} with `nameServers`, so that enough small pulls are in flight, or else "
+    f"{QUEUE_MESSAGES_OVER_GRPC} as in RocketMQ's clients.",
+)
+PULL_THRESHOLD_SIZE_FOR_QUEUE = Setting(100, "MiB", "Like `pullThresholdForQueue`, but limits the size of the bodies.")
+PULL_THRESHOLD_SIZE_FOR_TOPIC = Setting(
+    64,
+    "MiB",
+    "Maximum size of the messages that a read, such as a task of Spark, has pulled ahead or has in flight, over all "
+    "its queues. One message is always allowed. RocketMQ's default for this setting is no limit.",
+)
+LONG_POLLING_TIMEOUT_MS = Setting(
+    20_000,
+    "ms",
+    "How long the broker may park one pull of an idle query. Lower it if a proxy closes silent calls earlier.",
+)
 
 
 @dataclass(frozen=True)
 class Flow:
     """Limits of a read. They carry the names that RocketMQ's consumers use.
 
-    Args:
-        pull_batch_size: The messages that one pull asks for. The columnar protocol does not use it.
-        pull_threshold_for_queue: The messages of one queue that may be pulled ahead. The columnar protocol does not use
-            it. None: 8,192 over remoting, 1,000 over the standard protocol.
-        pull_threshold_size_for_queue: The same limit in MiB. The columnar protocol does not use it.
-        pull_threshold_size_for_topic: The MiB that one read may pull ahead, over all queues.
-        long_polling_timeout_ms: The milliseconds that the broker parks one pull while there are no messages.
+    The settings above, such as :data:`PULL_BATCH_SIZE`, describe the fields of their names.
     """
 
-    pull_batch_size: int = 32
-    pull_threshold_for_queue: int | None = None
-    pull_threshold_size_for_queue: int = 100
-    pull_threshold_size_for_topic: int = 64
-    long_polling_timeout_ms: int = 20_000
+    pull_batch_size: int = PULL_BATCH_SIZE.default
+    pull_threshold_for_queue: int | None = PULL_THRESHOLD_FOR_QUEUE.default
+    pull_threshold_size_for_queue: int = PULL_THRESHOLD_SIZE_FOR_QUEUE.default
+    pull_threshold_size_for_topic: int = PULL_THRESHOLD_SIZE_FOR_TOPIC.default
+    long_polling_timeout_ms: int = LONG_POLLING_TIMEOUT_MS.default
 
     def split_wait(self, wait_ms: int) -> list[int]:
         """Splits a wait into the times of parked pulls, none of them longer than ``long_polling_timeout_ms``."""

@@ -4,7 +4,8 @@ An option is one field of a frozen dataclass. The field carries everything that 
 
     max_offsets_per_trigger: int | None = option(integer(1, INT64_MAX), unit="messages", doc="…", only=Mode.STREAM)
 
-The option's name is the field's name in camel case, its type is what its parser returns. The tables of options, the
+The option's name is the field's name in camel case, its type is what its parser returns. What the client has as a
+setting, it declares: ``option_of(PULL_BATCH_SIZE, integer(1, 1024))``. The tables of options, the
 checks of names, the hints to users and the typed values all come from this declaration.
 """
 
@@ -15,9 +16,10 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from rmqpull_client.errors import OptionError
+from rmqpull_client.settings import Setting
 
 _T = TypeVar("_T")
 _DECLARED = "option"
@@ -39,6 +41,7 @@ class Option:
     attribute: str
     parse: Callable[[str], Any]
     default: str | None
+    absent: Any
     unit: str
     doc: str
     only: Mode | None
@@ -92,9 +95,11 @@ def option(
     that knows the option, None for both. The value of a secret is never shown. ``kafka_name`` is the name of the same
     option in Spark's Kafka source, where it differs. ``rocketmq_names`` are its names in RocketMQ's clients.
     """
+    absent = None if default is None else parse(default)
     declared = {
         "parse": parse,
         "default": default,
+        "absent": absent,
         "unit": unit,
         "doc": doc,
         "only": only,
@@ -102,8 +107,36 @@ def option(
         "kafka_name": kafka_name,
         "rocketmq_names": rocketmq_names,
     }
-    value = None if default is None else parse(default)
-    return field(default=value, repr=not is_secret, metadata={_DECLARED: declared})
+    return field(default=absent, repr=not is_secret, metadata={_DECLARED: declared})
+
+
+def option_of(
+    setting: Setting[_T],
+    parse: Callable[[str], _T],
+    *,
+    more: str = "",
+    only: Mode | None = None,
+    is_secret: bool = False,
+    kafka_name: str | None = None,
+    rocketmq_names: tuple[str, ...] = (),
+) -> _T:
+    """Declares the option of a setting of the client, like :func:`option`.
+
+    Default, unit and text are those of the setting. ``more`` follows the text: what only Spark's users need to know.
+    """
+    declared = {
+        "parse": parse,
+        "default": None if setting.default in (None, "") else str(setting.default),
+        "absent": setting.default,
+        "unit": setting.unit,
+        "doc": f"{setting.doc} {more}".rstrip(),
+        "only": only,
+        "is_secret": is_secret,
+        "kafka_name": kafka_name,
+        "rocketmq_names": rocketmq_names,
+    }
+    declared_field: Any = field(default=setting.default, repr=not is_secret, metadata={_DECLARED: declared})
+    return cast("_T", declared_field)
 
 
 def list_options(group: type) -> tuple[Option, ...]:
@@ -164,7 +197,7 @@ def read_values(declared: Iterable[Option], options: Mapping[str, str]) -> dict[
 def _read_value(entry: Option, given: Mapping[str, str]) -> Any:
     text = given.get(entry.name.lower(), entry.default)
     if text is None:
-        return None
+        return entry.absent
     try:
         return entry.parse(text)
     except ValueError as error:

@@ -31,12 +31,12 @@ def refuse_stray_light_queues(given: Given, options: SelectionOptions) -> None:
         )
     names = [name for name in options.selection.required_names if is_light(name)]
     unknown = [name for name in names if find_parent(name) is None]
-    if unknown and options.parent_topic is None:
+    if unknown and not options.parent_topic:
         raise OptionError(
             f"Option parentTopic is missing: {unknown[0]} is a light message queue, which has no route of its own. "
             "Name the topic that its messages are sent to."
         )
-    if "parentTopic" in given and (not unknown or is_light(options.parent_topic or "")):
+    if "parentTopic" in given and (not unknown or is_light(options.parent_topic)):
         raise OptionError(
             f"Option parentTopic is {options.parent_topic}. It is the topic whose brokers have the light message "
             f"queues {LIGHT_PREFIX}NAME that option topic or assign names. Lite topics need none. Remove it, or name "

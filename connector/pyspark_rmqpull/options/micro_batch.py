@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from pyspark_rmqpull.options.declaration import Mode, option
+from pyspark_rmqpull.options.declaration import Mode, option, option_of
 from pyspark_rmqpull.options.parsers import duration_ms, integer, one_of, size_in_bytes
 from pyspark_rmqpull.planning.micro_batch import INT64_MAX, Limits
+from rmqpull_client import flow as client
 from rmqpull_client.flow import Flow
 
 DELAY_MS_MAX = 365 * 24 * 60 * 60 * 1000
@@ -83,45 +84,24 @@ class FlowOptions:
         default="500",
         only=Mode.STREAM,
     )
-    long_polling_timeout_ms: int = option(
+    long_polling_timeout_ms: int = option_of(
+        client.LONG_POLLING_TIMEOUT_MS,
         integer(100, 60_000),
-        unit="ms",
-        doc="How long the broker may park one pull of an idle query. Lower it if a proxy closes silent calls earlier. "
-        "A longer `idleWaitMs` takes several pulls. Tasks never wait: their messages are already there.",
-        default="20000",
+        more="A longer `idleWaitMs` takes several pulls. Tasks never wait: their messages are already there.",
         only=Mode.STREAM,
     )
-    pull_batch_size: int = option(
-        integer(1, 1024),
-        unit="messages",
-        doc="Messages per pull from an Apache broker (with `nameServers`) or another server without the columnar "
-        "extension. An Apache broker returns at most its `maxTransferCountOnMessageInMemory`, 32 by default, so raise "
-        "both. Servers with the extension return up to 16,384 messages or 8 MiB per pull.",
-        default="32",
-    )
-    pull_threshold_for_queue: int | None = option(
-        integer(1, 65_535),
-        unit="messages",
-        doc="Maximum number of messages of a queue that a task has pulled and Spark has not taken yet. At this limit, "
-        "the task stops pulling from the queue until Spark takes more. For Apache's brokers, with `nameServers`, and "
-        "for other servers without the columnar extension. Default: 8192 with `nameServers`, so that enough small "
-        "pulls are in flight, or else 1000 as in RocketMQ's clients.",
-    )
-    pull_threshold_size_for_queue: int = option(
-        integer(1, 1024),
-        unit="MiB",
-        doc="Like `pullThresholdForQueue`, but limits the size of the bodies.",
-        default="100",
-    )
-    pull_threshold_size_for_topic: int = option(
-        integer(1, 102_400),
-        unit="MiB",
-        doc="Maximum size of the messages that a task has pulled ahead of Spark or has in flight, over all its queues. "
-        "One message is always allowed. RocketMQ's default for this setting is no limit.",
-        default="64",
-    )
+    pull_batch_size: int = option_of(client.PULL_BATCH_SIZE, integer(1, 1024))
+    pull_threshold_for_queue: int | None = option_of(client.PULL_THRESHOLD_FOR_QUEUE, integer(1, 65_535))
+    pull_threshold_size_for_queue: int = option_of(client.PULL_THRESHOLD_SIZE_FOR_QUEUE, integer(1, 1024))
+    pull_threshold_size_for_topic: int = option_of(client.PULL_THRESHOLD_SIZE_FOR_TOPIC, integer(1, 102_400))
 
     @property
     def flow(self) -> Flow:
         """How messages are pulled."""
-        return Flow(**{entry.name: getattr(self, entry.name) for entry in fields(Flow)})
+        return Flow(
+            pull_batch_size=self.pull_batch_size,
+            pull_threshold_for_queue=self.pull_threshold_for_queue,
+            pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
+            pull_threshold_size_for_topic=self.pull_threshold_size_for_topic,
+            long_polling_timeout_ms=self.long_polling_timeout_ms,
+        )

@@ -20,6 +20,7 @@ from pyspark_rmqpull.planning.starts_and_ends import (
     CONSUME_FROM_TIMESTAMP,
     StartRules,
 )
+from rmqpull_client.connection import CLIENT_ID
 from rmqpull_client.offsets.stores import BROADCASTING, CLUSTERING, LOCAL_OFFSET_STORE_DIR, ConsumerGroup
 from rmqpull_client.timestamps import parse_consume_timestamp
 
@@ -59,10 +60,10 @@ class ProgressOptions:
             r"(?!\.{1,2}$)[%|a-zA-Z0-9_@.:#-]{1,255}",
             "1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too",
         ),
-        unit="name",
+        unit=CLIENT_ID.unit,
         doc=f"Client id of this query. With `{BROADCASTING}`, the offsets of earlier runs are stored under this id, so "
-        "keep it unchanged, and give each query of a group an id of its own. Servers see it as the start of their "
-        "client ids. Default: `<driver's host name>@DEFAULT`.",
+        f"keep it unchanged, and give each query of a group an id of its own. {CLIENT_ID.doc} Default: `<driver's host "
+        "name>@DEFAULT`.",
     )
     local_offset_store_dir: str = option(
         parse_path,

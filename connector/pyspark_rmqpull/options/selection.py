@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark_rmqpull.options.declaration import option
+from pyspark_rmqpull.options.declaration import option, option_of
 from pyspark_rmqpull.options.json_parsers import parse_assign
 from pyspark_rmqpull.options.parsers import (
     duration_ms,
@@ -16,6 +16,7 @@ from pyspark_rmqpull.options.parsers import (
     resource_name,
 )
 from pyspark_rmqpull.planning.topics import TopicSelection
+from rmqpull_client.connection import PARENT_TOPIC
 from rmqpull_client.light_queues import name_lite_topic
 from rmqpull_client.model import SQL92, TAG, MessageFilter, MessageQueue
 
@@ -54,12 +55,7 @@ class SelectionOptions:
         "commas, and not that topic itself. Rows and offsets name such a lite topic `%LMQ%$TOPIC$LITE_TOPIC`, and "
         "`topic` takes that name, too.",
     )
-    parent_topic: str | None = option(
-        resource_name(127),
-        unit="name",
-        doc="With `nameServers`: the topic whose brokers have the light message queues that `topic` names as "
-        "`%LMQ%NAME`. These have no route of their own. Lite topics do not need it.",
-    )
+    parent_topic: str = option_of(PARENT_TOPIC, resource_name(127))
     wait_for_topic: int = option(
         duration_ms(0, 3_600_000),
         unit="duration",

@@ -39,7 +39,7 @@ class SourceOptions(
     @property
     def connection(self) -> Connection:
         """How to reach the broker, under which client id, and where light message queues are."""
-        return replace(super().connection, client_id=self.client_id, parent_topic=self.parent_topic or "")
+        return replace(super().connection, client_id=self.client_id, parent_topic=self.parent_topic)
 
     @property
     def has_byte_limits(self) -> bool:

@@ -20,12 +20,12 @@ from rmqpull_client.model import MessageQueue
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
 UNSET_CONNECTION: dict[str, Any] = {
     "endpoints": "127.0.0.1:8081",
-    "name_servers": None,
-    "broker_addresses": None,
+    "name_servers": "",
+    "broker_addresses": "",
     "poll_name_server_interval": 30_000,
     "access_key": None,
     "secret_key": None,
-    "namespace": None,
+    "namespace": "",
     "tls_enabled": False,
     "tls_ca_file": None,
     "tls_cert_file": None,

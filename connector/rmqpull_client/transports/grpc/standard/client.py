@@ -17,7 +17,7 @@ from rmqpull_client.errors import (
     RmqpullError,
     TopicNotFound,
 )
-from rmqpull_client.flow import MIB, Flow, FlowLimits
+from rmqpull_client.flow import MIB, QUEUE_MESSAGES_OVER_GRPC, Flow, FlowLimits
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
     EVERYTHING,
@@ -50,8 +50,6 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.names import TOOLS_GROUP
 from rmqpull_proto.rpc import MESSAGING
 
-QUEUE_MESSAGES_MAX = 1_000
-"""The messages of one queue that may be pulled ahead, unless the flow says otherwise: as in RocketMQ's clients."""
 PULL_BYTES = 256 << 10
 """The assumed size of a response, unless one message is larger: RocketMQ's maxTransferBytesOnMessageInMemory."""
 LINGER_S = 0.05
@@ -181,7 +179,7 @@ class StandardClient:
         limits = FlowLimits(
             flow.pull_threshold_size_for_topic * MIB,
             PULL_BYTES,
-            flow.pull_threshold_for_queue or QUEUE_MESSAGES_MAX,
+            flow.pull_threshold_for_queue or QUEUE_MESSAGES_OVER_GRPC,
             flow.pull_threshold_size_for_queue * MIB,
         )
         lanes = [

@@ -15,17 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rmqpull_client.flow import MIB, Flow
+from rmqpull_client.flow import MIB, QUEUE_MESSAGES_OVER_REMOTING, Flow
 from rmqpull_client.model import MessageQueue, QueueRange
 
 SPANS_MAX = 256
 """The spans of one queue that are in flight, or that wait for an earlier one."""
-QUEUE_MESSAGES_MAX = 8_192
-"""The messages of one queue that may be pulled ahead, unless the flow says otherwise.
-
-A default broker returns 32 messages per pull, and a task often reads a single queue. RocketMQ's 1,000 messages are then
-31 pulls: too few for broker and client to handle many with one system call.
-"""
 RESPONSE_BYTES = 256 << 10
 """The assumed size of a response before the first one: RocketMQ's maxTransferBytesOnMessageInMemory."""
 FULL_RESPONSES = 64
@@ -48,7 +42,7 @@ class PlanLimits:
         """Returns the limits in messages and bytes."""
         return cls(
             flow.pull_batch_size,
-            flow.pull_threshold_for_queue or QUEUE_MESSAGES_MAX,
+            flow.pull_threshold_for_queue or QUEUE_MESSAGES_OVER_REMOTING,
             flow.pull_threshold_size_for_queue * MIB,
             flow.pull_threshold_size_for_topic * MIB,
         )
