@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_rmqpull.options.sink import SINK_OPTIONS
-from pyspark_rmqpull.options.source import OPTIONS
-
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 CODE_ROOTS = (
@@ -73,17 +70,3 @@ def test_the_guide_to_errors_quotes_the_connector_s_own() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "connector").rglob("*.py"))
     assert quoted
     assert [text for text in quoted if text not in sources] == []
-
-
-def named_options(table: str) -> list[str]:
-    """The options in the first column of a table, whose head is cut off."""
-    rows = table.partition("\n\n")[0].splitlines()[2:]
-    return sorted(name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1]))
-
-
-def test_the_architecture_page_says_where_each_option_takes_effect() -> None:
-    _, _, page = text_of("docs/architecture.md").partition("| options of the source |")
-    source, _, sink = page.partition("| options of the sink |")
-    connection = {option.name for option in OPTIONS} - {"topic"}
-    assert named_options(source) == sorted(option.name for option in OPTIONS)
-    assert named_options(sink) == sorted(option.name for option in SINK_OPTIONS if option.name not in connection)
