@@ -29,6 +29,8 @@ An IPv6 host has 20 bytes, and what follows it begins 12 bytes later. A bit of t
 
 from __future__ import annotations
 
+from struct import Struct
+
 MAGIC = 0xDAA320A7
 LONG_TOPIC_MAGIC = 0xDAA320AB
 """The magic code of records whose topic has more than SHORT_TOPIC_BYTES: the length of the topic has two bytes."""
@@ -56,6 +58,14 @@ RECORD_BYTES_MIN = 91
 IPV4_HOST_BYTES = 8
 IPV6_HOST_BYTES = 20
 IPV6_MORE_BYTES = IPV6_HOST_BYTES - IPV4_HOST_BYTES
+
+# The numbers between the parts without a fixed length, for records that are packed one by one.
+HEAD = Struct(">IIIiIqqIq")
+"""From the size of the record to the born timestamp."""
+STORE_TIMESTAMP = Struct(">q")
+TAIL = Struct(">iqi")
+"""From the reconsume times to the length of the body."""
+PROPERTIES_LENGTH = Struct(">H")
 
 # Bits of the system flag.
 COMPRESSED = 0x1

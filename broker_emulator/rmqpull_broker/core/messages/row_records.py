@@ -6,7 +6,6 @@ millisecond, and this costs some microseconds. The records equal those of ``stor
 
 from __future__ import annotations
 
-import struct
 import zlib
 from array import array
 from collections.abc import Sequence
@@ -20,10 +19,6 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.properties import NAME_END, VALUE_END
 
-_HEAD = struct.Struct(">IIIiIqqIq")  # size, magic, crc, queue, flag, queue offset, physical offset, system flag, born
-_STORE_TIME = struct.Struct(">q")
-_TAIL = struct.Struct(">iqi")  # reconsume times, offset of the half message, length of the body
-_PROPERTIES_LENGTH = struct.Struct(">H")
 _CRC_BITS = 0x7FFFFFFF
 _INT_BITS = 0xFFFFFFFF
 
@@ -60,16 +55,16 @@ def _encode_row(
     sys_flag |= layout.STORE_HOST_IPV6 if len(stored) == layout.IPV6_HOST_BYTES else 0
     parts = (
         born,
-        _STORE_TIME.pack(row.store_timestamp_ms),
+        layout.STORE_TIMESTAMP.pack(row.store_timestamp_ms),
         stored,
-        _TAIL.pack(row.reconsume_times, 0, len(message.body)),
+        layout.TAIL.pack(row.reconsume_times, 0, len(message.body)),
         message.body,
         topic_part,
-        _PROPERTIES_LENGTH.pack(len(text) & 0xFFFF),
+        layout.PROPERTIES_LENGTH.pack(len(text) & 0xFFFF),
         text,
     )
-    head = _HEAD.pack(
-        _HEAD.size + sum(map(len, parts)),
+    head = layout.HEAD.pack(
+        layout.BORN_HOST_AT + sum(map(len, parts)),
         magic,
         zlib.crc32(message.body) & _CRC_BITS,
         queue_id,
