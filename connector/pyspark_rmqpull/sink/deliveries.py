@@ -53,10 +53,10 @@ OnInvalid = Callable[[InvalidRow], None]
 class Delivery(Protocol):
     """Delivers the messages of one attempt of a task."""
 
-    def send(self, rows: PartedRows) -> None:
+    def deliver_rows(self, rows: PartedRows) -> None:
         """Takes rows; some may still be in a buffer or in flight when it returns. Raises RmqpullError."""
 
-    def finish(self) -> FinishedDelivery:
+    def finish_delivery(self) -> FinishedDelivery:
         """Returns when the server has stored everything. Raises RmqpullError."""
 
     def close(self) -> None:
@@ -108,15 +108,15 @@ class ColumnDelivery:
         self._is_committed = False
         self._keeper = None if stage is None else _StageRenewer(producer, stage[0], options.transaction_timeout_ms)
 
-    def send(self, rows: PartedRows) -> None:
+    def deliver_rows(self, rows: PartedRows) -> None:
         """Puts rows into the buffer, and sends what it has when it is full."""
         if not self._buffer.has_room(rows):
             self._send_buffer()
-        self._buffer.add(rows if self._row_ids is None else self._row_ids.add_ids(rows))
+        self._buffer.buffer_rows(rows if self._row_ids is None else self._row_ids.add_ids(rows))
         if self._buffer.is_full:
             self._send_buffer()
 
-    def finish(self) -> FinishedDelivery:
+    def finish_delivery(self) -> FinishedDelivery:
         """Sends the rest of the buffer, and waits for all calls."""
         self._send_buffer()
         while self._in_flight:
@@ -129,7 +129,7 @@ class ColumnDelivery:
             self._keeper.stop()
 
     def _send_buffer(self) -> None:
-        for rows in cut_calls(self._buffer.take(), self._limits):
+        for rows in cut_calls(self._buffer.take_rows(), self._limits):
             while len(self._in_flight) >= self._choose_in_flight(rows.rows):
                 self._finish_call(self._in_flight.popleft(), _SEQUENCE_STRIDE)
             if self._is_committed:  # by an earlier attempt, so nothing of this one is needed
@@ -197,7 +197,7 @@ class MessageDelivery:
         self._row_ids = row_ids
         self._in_flight: deque[tuple[str | None, _Call]] = deque()
 
-    def send(self, rows: PartedRows) -> None:
+    def deliver_rows(self, rows: PartedRows) -> None:
         """Starts one call for each row."""
         limits = CallLimits(ROWS_PER_CALL_MAX, self._options.batch_bytes)
         for piece in cut_calls(self._row_ids.add_ids(rows), limits):
@@ -209,7 +209,7 @@ class MessageDelivery:
                 wait = self._producer.start_send(message.parts[0].topic, row)
                 self._in_flight.append((group, _Call(message, 0, wait)))
 
-    def finish(self) -> FinishedDelivery:
+    def finish_delivery(self) -> FinishedDelivery:
         """Waits for all messages."""
         while self._in_flight:
             self._finish_oldest()

@@ -45,7 +45,7 @@ class RowEncoder:
         self._property_rules = property_rules
         self.dropped = DroppedProperties(property_rules)
 
-    def encode(self, batch: pa.RecordBatch) -> tuple[PartedRows, list[InvalidRow]]:
+    def make_messages(self, batch: pa.RecordBatch) -> tuple[PartedRows, list[InvalidRow]]:
         """Returns the messages, sorted by topic, and the rows that cannot be messages."""
         batch, invalid = self._take_out_broken_text(batch)
         rows, topics = self._make_columns(batch), self._get_topics(batch)
@@ -92,7 +92,7 @@ class RowEncoder:
         if "properties" in arrays:
             arrays["properties"] = _remove_ids(arrays["properties"])
             if self._options.invalid_properties == DROP:
-                arrays["properties"] = self.dropped.drop(arrays["properties"])
+                arrays["properties"] = self.dropped.drop_uncarried(arrays["properties"])
         return pa.RecordBatch.from_pydict(arrays)
 
     def _find_invalid(self, rows: pa.RecordBatch, topics: pa.Array) -> Iterator[tuple[pa.Array, Callable[[int], str]]]:

@@ -41,7 +41,7 @@ class InvalidRows:
         self._waiting: list[InvalidRow] = []
         self.count = 0
 
-    def add(self, invalid: InvalidRow) -> None:
+    def add_invalid_row(self, invalid: InvalidRow) -> None:
         """Counts and logs a row, and keeps it if it becomes a dead letter.
 
         Raises InvalidRowError for ``fail``, and for a dead letter that is invalid itself.
@@ -62,7 +62,7 @@ class InvalidRows:
         waiting, self._waiting = self._waiting, []
         return [TopicRows(self._options.dead_letter_topic or "", make_dead_letter(invalid)) for invalid in waiting]
 
-    def log_count(self) -> None:
+    def log_invalid_count(self) -> None:
         """Logs the number of rows, if not all were logged one by one."""
         if self.count > LOGGED_ROWS_MAX:
             _logger.warning("This task had %d invalid rows", self.count)

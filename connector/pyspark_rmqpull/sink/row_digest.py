@@ -45,7 +45,7 @@ class RowDigest:
         self._row_count = 0
         self._sums = 0, 0
 
-    def add(self, rows: pa.RecordBatch) -> None:
+    def digest_rows(self, rows: pa.RecordBatch) -> None:
         """Adds rows as Spark gives them to the task."""
         for piece in split_rows(rows, _PIECE_BYTES, _PIECE_ROWS):
             columns = [(name, piece.column(name)) for name in self._names if name in piece.schema.names]
@@ -55,7 +55,7 @@ class RowDigest:
             self._topics.update([self._topic] if self._topic is not None else _list_texts(piece.column("topic")))
 
     @property
-    def rows(self) -> WrittenRows:
+    def written_rows(self) -> WrittenRows:
         """All rows that were added."""
         return WrittenRows(frozenset(self._topics), self._row_count, self._sums)
 

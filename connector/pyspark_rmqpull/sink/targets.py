@@ -29,7 +29,7 @@ class Targets:
         self._producer = producer
         self._types: dict[str, frozenset[str]] = {}
 
-    def check(self, topic: str) -> frozenset[str]:
+    def check_target(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic takes.
 
         Raises OptionError for a topic that does not exist, cannot be written, or takes none of the sink's types.
@@ -60,7 +60,7 @@ class Targets:
 
     def takes_delivery_times(self, topic: str) -> bool:
         """Whether a topic takes delayed messages."""
-        return "DELAY" in self.check(topic)
+        return "DELAY" in self.check_target(topic)
 
 
 def check_targets(producer: Producer, options: SinkOptions, columns: Collection[str]) -> SinkOptions:
@@ -76,13 +76,14 @@ def check_targets(producer: Producer, options: SinkOptions, columns: Collection[
             "or drop the column."
         )
     if options.topic is not None:
-        types = Targets(producer).check(options.topic)
+        types = Targets(producer).check_target(options.topic)
         for message_type, column in _COLUMNS_BY_TYPE.items():
             if types == {message_type} and column not in columns:
                 raise OptionError(
                     f"Topic {options.topic} takes only {message_type} messages, which need a column {column}."
                 )
-    if options.dead_letter_topic is not None and "NORMAL" not in Targets(producer).check(options.dead_letter_topic):
+    dead_letters = options.dead_letter_topic
+    if dead_letters is not None and "NORMAL" not in Targets(producer).check_target(dead_letters):
         raise OptionError(
             f"Topic {options.dead_letter_topic} takes no NORMAL messages, and dead letters are NORMAL. Name another "
             "deadLetterTopic."

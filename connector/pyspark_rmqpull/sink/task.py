@@ -58,7 +58,7 @@ class SinkTask:
         self._row_count = 0
 
     def _make_delivery(self, producer: Producer, partition_id: int, stage_id: str) -> Delivery:
-        options, transaction, on_invalid = self._options, self._transaction, self._invalid_rows.add
+        options, transaction, on_invalid = self._options, self._transaction, self._invalid_rows.add_invalid_row
         refuse_unsupported(producer, options)
         if choose_delivery(producer, options) == EXACTLY_ONCE:
             if transaction.batch_id is not None:
@@ -78,28 +78,28 @@ class SinkTask:
             for batch in batches:
                 self._row_count += batch.num_rows
                 if self._digest is not None:
-                    self._digest.add(batch)
-                rows, invalid = self._encoder.encode(batch)
+                    self._digest.digest_rows(batch)
+                rows, invalid = self._encoder.make_messages(batch)
                 for row in invalid:
-                    self._invalid_rows.add(row)
+                    self._invalid_rows.add_invalid_row(row)
                 self._send(rows)
                 self._send_dead_letters()
-            delivered = self._delivery.finish()
+            delivered = self._delivery.finish_delivery()
             while self._send_dead_letters():  # for rows of calls that were still in flight
-                delivered = self._delivery.finish()
+                delivered = self._delivery.finish_delivery()
         finally:
             self._delivery.close()
-        self._invalid_rows.log_count()
-        self._encoder.dropped.log_count()
-        written = None if self._digest is None else self._digest.rows
+        self._invalid_rows.log_invalid_count()
+        self._encoder.dropped.log_dropped_count()
+        written = None if self._digest is None else self._digest.written_rows
         counts = (self._row_count, self._invalid_rows.count)
         reached = list_reached(self._options.connection, ())
         return TaskCommit(self._transaction, *delivered, *counts, written, self._encoder.dropped.count, reached)
 
     def _send(self, rows: PartedRows) -> None:
         for topic, _ in rows.parts:
-            self._targets.check(topic)
-        self._delivery.send(rows)
+            self._targets.check_target(topic)
+        self._delivery.deliver_rows(rows)
 
     def _send_dead_letters(self) -> bool:
         """Returns whether there were any."""

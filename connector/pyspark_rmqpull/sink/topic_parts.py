@@ -74,7 +74,7 @@ def sort_by_topic(topics: pa.Array, rows: pa.RecordBatch) -> PartedRows:
     return _sort(names, encoded.indices, rows)
 
 
-def merge(batches: Sequence[PartedRows]) -> PartedRows:
+def merge_by_topic(batches: Sequence[PartedRows]) -> PartedRows:
     """Merges batches into one. A column that only some of them have is null in the rows of the others."""
     if len(batches) == 1:
         return batches[0]
@@ -165,7 +165,7 @@ class RowBuffer:
         byte_count: int = self._byte_count + rows.rows.nbytes
         return row_count <= self._limits.row_count and byte_count <= self._limits.byte_count
 
-    def add(self, rows: PartedRows) -> None:
+    def buffer_rows(self, rows: PartedRows) -> None:
         """Adds a batch."""
         if not rows.parts:
             return
@@ -181,11 +181,13 @@ class RowBuffer:
             return self._byte_count >= self._byte_count_max
         return self._row_count >= self._limits.row_count or self._byte_count >= self._limits.byte_count
 
-    def take(self) -> PartedRows:
+    def take_rows(self) -> PartedRows:
         """Empties the buffer, and returns all rows sorted by topic."""
         waiting = self._waiting
         self._clear()
-        return merge(waiting) if waiting else PartedRows((), pa.record_batch({"body": pa.array([], pa.binary())}))
+        if not waiting:
+            return PartedRows((), pa.record_batch({"body": pa.array([], pa.binary())}))
+        return merge_by_topic(waiting)
 
 
 def read_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:

@@ -40,7 +40,7 @@ class DroppedProperties:
         self._first_reason = ""
         self.count = 0
 
-    def drop(self, maps: pa.MapArray) -> pa.MapArray:
+    def drop_uncarried(self, maps: pa.MapArray) -> pa.MapArray:
         """Returns maps without these properties."""
         names, values, _ = wire.list_entries(maps)
         is_kept = pa.repeat(True, len(names))
@@ -54,7 +54,7 @@ class DroppedProperties:
         self.count += dropped
         return wire.keep_entries(maps, is_kept) if dropped else maps
 
-    def log_count(self) -> None:
+    def log_dropped_count(self) -> None:
         """Logs the number of dropped properties, if there are any, and why the first one was dropped."""
         if self.count:
             _logger.warning("This task dropped %d properties, the first because %s", self.count, self._first_reason)

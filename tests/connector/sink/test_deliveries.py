@@ -45,9 +45,9 @@ class DeliveryRun:
             self.delivery = MessageDelivery(server, parsed, self.invalid.append, ids)
 
     def deliver(self, rows: PartedRows) -> Any:
-        self.delivery.send(rows)
+        self.delivery.deliver_rows(rows)
         try:
-            return self.delivery.finish()
+            return self.delivery.finish_delivery()
         finally:
             self.delivery.close()
 
@@ -143,7 +143,7 @@ def test_any_other_error_is_raised_with_the_topic(producer: FakeProducer, kind: 
 def test_a_micro_batch_that_is_committed_already_is_not_staged_further(producer: FakeProducer) -> None:
     producer.is_committed = True
     run = DeliveryRun(producer, "stage", inFlight="1")
-    run.delivery.send(rows(BODIES))
+    run.delivery.deliver_rows(rows(BODIES))
     assert producer.in_flight == 0  # the response to the first call was enough
     run.delivery.close()
 

@@ -56,7 +56,7 @@ def not_utf8(good: str) -> pa.Array:
 
 @pytest.mark.parametrize("body", [pa.array(["é"]), pa.array(["é".encode()]), pa.array(["é"], pa.large_string())])
 def test_a_body_is_text_or_bytes(body: pa.Array) -> None:
-    parts, invalid = encoder(topic="orders").encode(pa.record_batch({"body": body}))
+    parts, invalid = encoder(topic="orders").make_messages(pa.record_batch({"body": body}))
     assert only(parts).to_pydict() == {"body": ["é".encode()]}
     assert not invalid
 
@@ -74,13 +74,13 @@ def test_keys_are_a_list_or_a_text_with_blanks_between_them(given: list[Any], ke
     array = pa.array(given)
     if is_large:
         array = array.cast(pa.large_string() if pa.types.is_string(array.type) else pa.large_list(pa.large_string()))
-    parts, _ = encoder(topic="orders").encode(batch(keys=array))
+    parts, _ = encoder(topic="orders").make_messages(batch(keys=array))
     assert only(parts).column("keys").to_pylist() == keys
 
 
 def test_the_option_s_topic_wins_over_the_column_s() -> None:
     """Acceptance case 64."""
-    parts, invalid = encoder(topic="orders").encode(batch(topic=pa.array(["a", None])))
+    parts, invalid = encoder(topic="orders").make_messages(batch(topic=pa.array(["a", None])))
     assert [(part.topic, part.rows.num_rows) for part in parts.by_topic()] == [("orders", 2)]
     assert not invalid
 
@@ -88,7 +88,7 @@ def test_the_option_s_topic_wins_over_the_column_s() -> None:
 def test_rows_of_several_topics_keep_their_order_in_each() -> None:
     """Acceptance case 62."""
     rows = batch(topic=["b", "a", "b", "a"], body=[b"1", b"2", b"3", b"4"])
-    parts, _ = encoder().encode(rows)
+    parts, _ = encoder().make_messages(rows)
     assert [(part.topic, part.rows.column("body").to_pylist()) for part in parts.by_topic()] == [
         ("b", [b"1", b"3"]),
         ("a", [b"2", b"4"]),
@@ -99,13 +99,13 @@ def test_without_rows_there_are_no_parts() -> None:
     times = pa.array([], pa.timestamp("us", "UTC"))
     rows = batch(body=pa.array([], pa.binary()), topic=pa.array([], TEXT), deliveryTimestamp=times)
     for encoding in (encoder(topic="orders"), encoder()):
-        parts, invalid = encoding.encode(rows)
+        parts, invalid = encoding.make_messages(rows)
         assert (parts.parts, parts.rows.num_rows, invalid) == ((), 0, [])
 
 
 def test_only_topics_of_delayed_messages_get_delivery_times() -> None:
     rows = batch(topic=["late", "orders"], deliveryTimestamp=pa.array([NOON] * 2, pa.timestamp("us", "Europe/Riga")))
-    late, orders = encoder(lambda topic: topic == "late").encode(rows)[0].by_topic()
+    late, orders = encoder(lambda topic: topic == "late").make_messages(rows)[0].by_topic()
     assert late.rows.column("deliveryTimestamp").to_pylist() == [NOON]
     assert orders.rows.column("deliveryTimestamp").to_pylist() == [None]
 
@@ -113,19 +113,19 @@ def test_only_topics_of_delayed_messages_get_delivery_times() -> None:
 @pytest.mark.parametrize("selector", ["roundRobin", "explicit"])
 def test_the_queue_columns_are_used_only_with_queue_selector_explicit(selector: str) -> None:
     rows = batch(brokerName=["b", None], queueId=pa.array([1, None], pa.int32()))
-    encoded = only(encoder(topic="orders", queueSelector=selector).encode(rows)[0])
+    encoded = only(encoder(topic="orders", queueSelector=selector).make_messages(rows)[0])
     assert ("queueId" in encoded.schema.names) == (selector == "explicit")
 
 
 def test_columns_that_a_new_message_gets_anyway_are_ignored() -> None:
     rows = batch(msgId=["1"], storeHost=["h"], reconsumeTimes=[1], systemProperties=pa.array([{}], MAP))
-    assert only(encoder(topic="orders").encode(rows)[0]).schema.names == ["body"]
+    assert only(encoder(topic="orders").make_messages(rows)[0]).schema.names == ["body"]
 
 
 def test_ids_of_an_earlier_write_are_removed() -> None:
     ids = [(WRITER_ID, "w"), (BATCH_ID, "1"), (ROW_ID, "r")]
     rows = batch(properties=pa.array([[("own", "1"), *ids], None, [("own", "2")]], MAP))
-    encoded = only(encoder(topic="orders").encode(rows)[0])
+    encoded = only(encoder(topic="orders").make_messages(rows)[0])
     assert encoded.column("properties").to_pylist() == [[("own", "1")], None, [("own", "2")]]
 
 
@@ -139,7 +139,7 @@ def test_ids_of_an_earlier_write_are_removed() -> None:
 )
 def test_large_bodies_are_compressed(codec: str, unpack: Callable[[bytes], bytes]) -> None:
     compressing = encoder(topic="orders", compressType=codec, compressMsgBodyOverHowmuch="5000")
-    encoded = only(compressing.encode(batch(body=[b"a" * 4999, b"b" * 5000]))[0])
+    encoded = only(compressing.make_messages(batch(body=[b"a" * 4999, b"b" * 5000]))[0])
     small, large = encoded.column("body").to_pylist()
     assert small == b"a" * 4999
     assert (len(large) < 500, unpack(large)) == (True, b"b" * 5000)
@@ -147,7 +147,7 @@ def test_large_bodies_are_compressed(codec: str, unpack: Callable[[bytes], bytes
 
 
 def test_compression_can_be_turned_off() -> None:
-    encoded = only(encoder(topic="orders", compressMsgBodyOverHowmuch="0").encode(batch(body=[b"b" * 5000]))[0])
+    encoded = only(encoder(topic="orders", compressMsgBodyOverHowmuch="0").make_messages(batch(body=[b"b" * 5000]))[0])
     assert encoded.to_pydict() == {"body": [b"b" * 5000]}
 
 
@@ -171,28 +171,28 @@ def test_compression_can_be_turned_off() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_row_is_taken_out_with_the_reason(columns: dict[str, Any], reason: str) -> None:
-    parts, invalid = encoder(maxMessageSize="4").encode(batch(2, **{"topic": ["orders", "orders"]} | columns))
+    parts, invalid = encoder(maxMessageSize="4").make_messages(batch(2, **{"topic": ["orders", "orders"]} | columns))
     assert only(parts).num_rows == 1
     assert [(row.reason, row.row.rows.num_rows) for row in invalid] == [(reason, 1)]
 
 
 def test_an_invalid_row_has_one_reason_the_first_that_applies() -> None:
     rows = batch(body=pa.array([None, b"x"], pa.binary()), topic=pa.array([None, None], TEXT))
-    parts, invalid = encoder().encode(rows)
+    parts, invalid = encoder().make_messages(rows)
     assert parts.parts == ()
     assert [row.reason for row in invalid] == ["its body is null", "its topic is null"]
 
 
 def test_columns_that_the_options_do_not_use_may_have_any_text() -> None:
     rows = batch(topic=not_utf8("a"), brokerName=not_utf8("b"))
-    parts, invalid = encoder(topic="orders").encode(rows)
+    parts, invalid = encoder(topic="orders").make_messages(rows)
     assert (only(parts).num_rows, invalid) == (2, [])
 
 
 @pytest.mark.parametrize("name", sorted(NOT_WRITABLE))
 def test_a_row_with_a_property_of_rocketmqs_is_invalid(name: str) -> None:
     rows = batch(properties=pa.array([[("a", "b")], None, [("c", "d"), (name, "x"), ("KEYS", "y")]], MAP))
-    parts, invalid = encoder(topic="orders").encode(rows)
+    parts, invalid = encoder(topic="orders").make_messages(rows)
     assert only(parts).num_rows == 2
     assert [row.reason for row in invalid] == [f"property {name} is RocketMQ's own"]
 
@@ -214,6 +214,6 @@ def test_a_row_is_invalid_if_the_server_cannot_carry_a_property(
     rules: PropertyRules, value: str, reason: str | None
 ) -> None:
     rows = batch(properties=pa.array([[("p", "1")], [("a", "b"), ("p", value)], None], MAP))
-    parts, invalid = encoder(topic="orders", rules=rules).encode(rows.slice(1))
+    parts, invalid = encoder(topic="orders", rules=rules).make_messages(rows.slice(1))
     assert [row.reason for row in invalid] == ([] if reason is None else [reason])
     assert only(parts).num_rows == 2 - len(invalid)

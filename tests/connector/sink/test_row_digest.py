@@ -73,8 +73,8 @@ def digest(*batches: pa.RecordBatch, **options: str) -> WrittenRows:
     given = {"endpoints": "a:1", "queueSelector": "explicit", **options}
     row_digest = RowDigest(SinkOptions.from_options(given))
     for batch in batches:
-        row_digest.add(batch)
-    return row_digest.rows
+        row_digest.digest_rows(batch)
+    return row_digest.written_rows
 
 
 @given(ROWS, st.randoms(use_true_random=False), st.integers(0, 12))

@@ -96,7 +96,7 @@ def test_a_row_has_the_same_id_whatever_other_topics_its_batch_has() -> None:
     encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1"}), lambda topic: topic == "late", KEPT_BY_PROXIES)
 
     def ids_of(given: pa.RecordBatch) -> list[str]:
-        added = RowIds("query", 7, 0).add_ids(encoder.encode(given)[0])
+        added = RowIds("query", 7, 0).add_ids(encoder.make_messages(given)[0])
         return [dict(properties)[ROW_ID] for properties in added.rows.column("properties").to_pylist()]
 
     orders, others = rows.take([0, 2]), rows.slice(1, 1)
@@ -118,7 +118,7 @@ def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> 
     )
 
     def id_beside(*others: bytes) -> str:
-        (part, _) = encoder.encode(pa.record_batch({"body": [b"small", *others]}))
+        (part, _) = encoder.make_messages(pa.record_batch({"body": [b"small", *others]}))
         return ids(part.rows)[0]
 
     assert id_beside() == id_beside(b"x" * 10_000)

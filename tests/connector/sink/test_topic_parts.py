@@ -15,7 +15,7 @@ from pyspark_rmqpull.sink.topic_parts import (
     RowBuffer,
     TopicPart,
     cut_calls,
-    merge,
+    merge_by_topic,
     sort_by_topic,
 )
 from rmqpull_proto import columns as wire
@@ -49,11 +49,11 @@ def test_every_row_is_in_one_call_in_the_order_of_its_topic_and_within_the_limit
     for batch in batches:
         rows = parted(*batch)
         if not buffer.has_room(rows):
-            calls += cut_calls(buffer.take(), limits)
-        buffer.add(rows)
+            calls += cut_calls(buffer.take_rows(), limits)
+        buffer.buffer_rows(rows)
         if buffer.is_full:
-            calls += cut_calls(buffer.take(), limits)
-    calls += cut_calls(buffer.take(), limits)
+            calls += cut_calls(buffer.take_rows(), limits)
+    calls += cut_calls(buffer.take_rows(), limits)
     expected = by_topic([parted(row) for batch in batches for row in batch])
     assert by_topic(calls) == expected
     for call in calls:
@@ -64,7 +64,7 @@ def test_every_row_is_in_one_call_in_the_order_of_its_topic_and_within_the_limit
 
 
 def test_topics_keep_the_order_in_which_each_comes_first() -> None:
-    rows = merge([parted(("b", b"1"), ("a", b"2"), ("b", b"3")), parted(("c", b"4"), ("b", b"5"))])
+    rows = merge_by_topic([parted(("b", b"1"), ("a", b"2"), ("b", b"3")), parted(("c", b"4"), ("b", b"5"))])
     assert rows.parts == (TopicPart("b", 3), TopicPart("a", 1), TopicPart("c", 1))
     assert rows.rows.column("body").to_pylist() == [b"1", b"3", b"5", b"2", b"4"]
 
@@ -72,7 +72,7 @@ def test_topics_keep_the_order_in_which_each_comes_first() -> None:
 def test_a_missing_column_is_null_and_a_missing_encoding_is_identity() -> None:
     packed = parted(("a", b"1"), bodyEncoding=pa.array([wire.BODY_ENCODINGS["ZSTD"]], pa.int32()))
     tagged = parted(("b", b"2"), tags=pa.array(["t"]))
-    rows = merge([packed, tagged]).rows
+    rows = merge_by_topic([packed, tagged]).rows
     assert rows.select(["body", "tags", "bodyEncoding"]).to_pylist() == [
         {"body": b"1", "tags": None, "bodyEncoding": wire.BODY_ENCODINGS["ZSTD"]},
         {"body": b"2", "tags": "t", "bodyEncoding": wire.BODY_ENCODINGS["IDENTITY"]},
@@ -82,15 +82,15 @@ def test_a_missing_column_is_null_and_a_missing_encoding_is_identity() -> None:
 def test_batches_of_one_topic_fill_a_call_and_a_full_one_is_not_copied() -> None:
     buffer = RowBuffer(CallLimits(10, 1 << 20), 1 << 20)
     rows = [parted(*[("a", b"x")] * count) for count in (4, 5, 4, 10)]
-    buffer.add(rows[0])
+    buffer.buffer_rows(rows[0])
     assert buffer.has_room(rows[1])
-    buffer.add(rows[1])
+    buffer.buffer_rows(rows[1])
     assert (buffer.is_full, buffer.has_room(rows[2])) == (False, False)
-    assert buffer.take().rows.num_rows == 9
-    buffer.add(rows[3])
+    assert buffer.take_rows().rows.num_rows == 9
+    buffer.buffer_rows(rows[3])
     assert buffer.is_full
-    assert buffer.take() is rows[3]
-    assert buffer.take().parts == ()
+    assert buffer.take_rows() is rows[3]
+    assert buffer.take_rows().parts == ()
 
 
 def test_calls_are_as_few_and_as_even_as_they_can_be() -> None:

@@ -59,7 +59,7 @@ def test_only_the_property_that_cannot_be_carried_is_dropped(
     for begin in range(2):  # a slice has no more than it shows
         own = [given] if kept else []
         expected = [[("first", "1"), *own], others, None, own, [*others, *own, *others], []]
-        assert dropped.drop(maps.slice(begin)).to_pylist() == expected[begin:]
+        assert dropped.drop_uncarried(maps.slice(begin)).to_pylist() == expected[begin:]
     assert dropped.count == (0 if kept else 3 + 2)
 
 
@@ -72,7 +72,7 @@ def test_after_dropping_all_rows_are_valid_and_those_without_losses_were(
     rules: PropertyRules, rows: list[dict[str, str | None] | None]
 ) -> None:
     maps = maps_of(*(None if row is None else list(row.items()) for row in rows))
-    kept = DroppedProperties(rules).drop(maps)
+    kept = DroppedProperties(rules).drop_uncarried(maps)
     assert list(find_rows_with_uncarried(kept, rules)) == []
     invalid = {row for mask, _ in find_rows_with_uncarried(maps, rules) for row, bad in enumerate(mask) if bad.as_py()}
     assert invalid == {
@@ -84,10 +84,10 @@ def test_after_dropping_all_rows_are_valid_and_those_without_losses_were(
 
 def test_a_task_logs_one_line_with_the_number_and_the_first_reason(caplog: pytest.LogCaptureFixture) -> None:
     dropped = DroppedProperties(KEPT_BY_PROXIES)
-    dropped.drop(maps_of([("a", "b")]))
-    dropped.log_count()
+    dropped.drop_uncarried(maps_of([("a", "b")]))
+    dropped.log_dropped_count()
     for _ in range(50):
-        dropped.drop(maps_of([("a", "b"), ("DELAY", "3")], [("c", "\n"), ("KEYS", "\n")]))
+        dropped.drop_uncarried(maps_of([("a", "b"), ("DELAY", "3")], [("c", "\n"), ("KEYS", "\n")]))
     with caplog.at_level(logging.WARNING):
-        dropped.log_count()
+        dropped.log_dropped_count()
     assert caplog.messages == ["This task dropped 150 properties, the first because property DELAY is RocketMQ's own"]
