@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from processes.maven import Artifact, SoftwareMissing, cache, fetch_jars, made_o
 COMPILER = Artifact("org.eclipse.jdt", "ecj", "3.33.0")
 """A compiler that runs without a JDK: `make set-up` installs only the runtime."""
 COMPILE_TIMEOUT_S = 120
+_JAR = "programs.jar"
 
 
 def find_java() -> str:
@@ -31,19 +33,25 @@ def make_class_path(*parts: Path) -> str:
 
 
 def compile_java(sources: Sequence[Path], jars: Sequence[Path]) -> Path:
-    """Compiles Java programs for Java 17. Returns the folder of their classes.
+    """Compiles Java programs for Java 17. Returns a jar of their classes.
 
-    The cache keeps it under the hash of the sources and of the names of the jars. Raises SoftwareMissing when Java or
-    the compiler is missing, and RuntimeError with the compiler's output when a source has an error.
+    It is a jar because archives of classes (``processes/apache/class_archives.py``) allow no folders. The cache keeps
+    it under the hash of the sources and of the names of the jars. Raises SoftwareMissing when Java or the compiler is
+    missing, and RuntimeError with the compiler's output when a source has an error.
     """
     known_by = hashlib.sha256(str(COMPILER).encode())
     for part in (*(source.read_bytes() for source in sources), *(jar.name.encode() for jar in jars)):
         known_by.update(len(part).to_bytes(8, "big") + part)
-    folder = cache() / f"classes-{known_by.hexdigest()[:16]}"
+    folder = cache() / f"programs-{known_by.hexdigest()[:16]}"
     with made_once(folder) as work:
         if work is not None:
-            _compile(sources, jars, work)
-    return folder
+            classes = work / "classes"
+            _compile(sources, jars, classes)
+            with zipfile.ZipFile(work / _JAR, "w") as jar:
+                for file in sorted(classes.rglob("*.class")):
+                    jar.write(file, file.relative_to(classes))
+            shutil.rmtree(classes)
+    return folder / _JAR
 
 
 def _compile(sources: Sequence[Path], jars: Sequence[Path], to: Path) -> None:

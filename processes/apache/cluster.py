@@ -150,6 +150,7 @@ def make_proxied_cluster(
     With accounts, proxy and broker check access keys. ``options`` are those of the broker. It allows recalls, which it
     does not by default.
     """
+    options["allows_tls"] = proxy_tls is not None  # such a proxy speaks TLS to broker and name server, too
     name_servers = [_make_name_server(folder, release, options)]
     options["properties"] = {"recallMessageEnable": "true", **options.get("properties", {})}
     settings: dict[str, object] = {}
@@ -238,7 +239,7 @@ class _ClusterWithAccounts(ApacheCluster):
 
 
 def _make_name_server(folder: Path, release: Release, options: Mapping[str, Any], number: int = 0) -> NameServer:
-    of_all = {name: options[name] for name in ("java_options", "tls") if name in options}
+    of_all = {name: options[name] for name in ("java_options", "tls", "allows_tls") if name in options}
     return NameServer(release=release, folder=folder / (f"name-server-{number}" if number else "name-server"), **of_all)
 
 

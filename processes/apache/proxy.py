@@ -36,6 +36,7 @@ class Proxy(Server):
     """
 
     name_servers: str
+    allows_tls: bool = True  # clients of gRPC speak TLS by default
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 from processes.apache.access import Tls
 from processes.apache.administration import Administration
 from processes.apache.calls import Credentials
+from processes.apache.class_archives import name_archive, name_folder
 from processes.apache.releases import Release
 from processes.children import LOOPBACK, Child, ProcessFailed
 from processes.java import compile_java, find_java, make_class_path
@@ -58,6 +59,8 @@ _DISK_LIMITS = (
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
     "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",
 )
+# By default a server also allows TLS, and makes a certificate for it: half of the processor time of its start.
+_WITHOUT_TLS = "-Dtls.server.mode=disabled"
 _LOGGING = """<configuration>
 <appender name="output" class="ch.qos.logback.core.ConsoleAppender">
 <encoder><pattern>%d %p %t %c{0} - %m%n</pattern></encoder>
@@ -83,7 +86,8 @@ class Server:
     """A server process. A restart uses the same folder and ports.
 
     ``properties`` are added to its configuration file, and ``java_options`` are those of its JVM. Both can change
-    between two starts. The process ends when this Python process ends.
+    between two starts. The process ends when this Python process ends. Without ``tls``, servers of tests allow TLS only
+    with ``allows_tls``. When one ends by :meth:`end`, the folder ``archives_to`` gets an archive of its classes.
     """
 
     release: Release
@@ -91,6 +95,8 @@ class Server:
     java_options: Sequence[str] = FOR_TESTS
     properties: Mapping[str, str] = field(default_factory=dict)
     tls: Tls | None = None
+    allows_tls: bool = False
+    archives_to: Path | None = None
 
     def __post_init__(self) -> None:
         self._ports = ReservedPorts()
@@ -124,11 +130,10 @@ class Server:
         """Starts the process and returns at once. Raises ProcessFailed if it runs, and SoftwareMissing."""
         if self.is_running:
             raise ProcessFailed(f"The {self._name} already runs, as process {self.pid}: stop or kill it first.")
-        jars = self._fetch_jars()
-        classes = compile_java([GUARDED], ())
-        command = [find_java(), *self.java_options, *_FOR_JAVA_17, *_DISK_LIMITS, f"-Duser.home={self.folder}"]
-        command += [f"-Drocketmq.home.dir={self.folder}", *self._write_tls()]
-        command += ["-cp", make_class_path(*jars, classes), "rmqpull.Guarded", self._main_class]
+        jars = [*self._fetch_jars(), compile_java([GUARDED], ())]
+        command = [find_java(), *self.java_options, *self._share_classes(), *_FOR_JAVA_17, *_DISK_LIMITS]
+        command += [f"-Duser.home={self.folder}", f"-Drocketmq.home.dir={self.folder}", *self._write_tls()]
+        command += ["-cp", make_class_path(*jars), "rmqpull.Guarded", self._main_class]
         command += self._write_arguments()
         self._process = Child(
             self._name, command, self.log, os.environ, folder=self.folder, logs_output=True, has_input=True
@@ -160,6 +165,12 @@ class Server:
         """Kills the server with SIGKILL, like a crash. Does nothing when it does not run."""
         if self._process is not None:
             self._process.kill()
+
+    def end(self) -> None:
+        """Lets the server end at once, without a stop. Raises ProcessFailed."""
+        process = self._started()
+        process.end_input()
+        process.wait(STOPPED_WITHIN_S)
 
     def restart(self) -> None:
         """Kills the server and starts it again."""
@@ -206,9 +217,17 @@ class Server:
             {"listenPort": str(self.port), "bindAddress": LOOPBACK, **self._configuration(), **self.properties},
         )
 
+    def _share_classes(self) -> list[str]:
+        if self.archives_to is not None:
+            return [f"-XX:ArchiveClassesAtExit={name_archive(self.archives_to, self._main_class)}"]
+        if self.java_options != FOR_TESTS:
+            return []
+        archive = name_archive(name_folder(self.release.fetch_server_jars()), self._main_class)
+        return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+
     def _write_tls(self) -> list[str]:
         if self.tls is None:
-            return []
+            return [] if self.allows_tls or self.java_options != FOR_TESTS else [_WITHOUT_TLS]
         file = write_properties(self.folder / "tls.properties", self.tls.as_properties())
         mode, enabled = ("enforcing", "true") if self.tls.is_enforced else ("permissive", "false")
         return [f"-Dtls.config.file={file}", f"-Dtls.server.mode={mode}", f"-Dtls.enable={enabled}"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from processes.apache.archiving import make_archives
 from processes.apache.cluster import ApacheCluster, make_cluster
 from processes.apache.releases import RELEASE_5, RELEASES, Release
 from processes.java import COMPILER, find_java
@@ -72,6 +73,8 @@ def choose_release(config: pytest.Config) -> Release:
 @contextmanager
 def run_apache(release: Release, folder: Path) -> Iterator[StartApache]:
     """Yields a function that starts a cluster. All of them are killed at the end of the block."""
+    if release in RELEASES.values():  # of the others, one test starts one cluster
+        make_archives(release)
     with ExitStack() as started:
         count = 0
 
