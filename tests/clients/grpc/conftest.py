@@ -16,12 +16,25 @@ from tests.harness.grpc_servers import GrpcPlace, GrpcServers
 
 SMALL = "python-emulator"
 """The language and the server of those scenarios that `make test` runs too: all that are not `long`."""
+LANGUAGE_OF_LONG = "java"
+"""The language of those `long` scenarios that run before a merge. They show rules of servers, not of languages."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and f"[{SMALL}" in item.name and not is_long(item):
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        if f"[{SMALL}" in item.name and not is_long(item):
             item.add_marker("clients_small")
+        if is_long(item) and language_of(item) not in (LANGUAGE_OF_LONG, None):
+            item.add_marker("nightly")
+
+
+def language_of(item: pytest.Item) -> str | None:
+    """The language of a scenario that runs in several."""
+    call = getattr(item, "callspec", None)
+    place = call.params.get("place") if call else None
+    return place[0] if place else None
 
 
 def is_long(item: pytest.Item) -> bool:

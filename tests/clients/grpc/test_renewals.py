@@ -135,7 +135,11 @@ def consumes_all_of(member: GrpcClient, bodies: Sequence[str]) -> Callable[[], b
 @pytest.mark.uses("push")
 @pytest.mark.parametrize(
     "place",
-    [pytest.param(("java", "emulator"), id="emulator"), pytest.param(("java", "apache"), id="apache")],
+    [
+        # What comes before shows the same in seconds, with a clock that the test moves.
+        pytest.param(("java", "emulator"), id="emulator", marks=pytest.mark.nightly),
+        pytest.param(("java", "apache"), id="apache"),
+    ],
     indirect=True,
 )
 def test_a_message_is_renewed_for_more_than_a_minute(place: GrpcPlace) -> None:
