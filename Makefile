@@ -24,7 +24,7 @@ RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$
 	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-allowed-packages test-pinned-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,11 +94,16 @@ test-spark: set-up ## run the tests of source and sink with another PySpark: VER
 acceptance: set-up ## run the tests of the acceptance cases with PySpark VERSION, or that of .venv, and update docs/acceptance.md
 	@export $(TEST_ENV) && $(RUN_SPARK) -m scripts.run_acceptance
 
-# Environments with other releases are made in the user's cache, the first time in a minute each.
+# Environments with other releases are made in the user's cache, the first time in a minute each. Both halves wait a lot, so they run side by side.
 PACKAGES ?= oldest
 test-packages: set-up ## run tests with the oldest packages that setup.py allows, and with those that a platform pins (2 minutes on two cores)
 	@scripts/set-up maven
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-allowed-packages test-pinned-packages
+
+test-allowed-packages:
 	@$(TEST_ENV) "$(PYTHON)" -m scripts.test_packages $(PACKAGES) $(ARGS)
+
+test-pinned-packages:
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest -m "packages and not nightly" --apache-version 5.5 tests/packages
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)

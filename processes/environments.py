@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -62,7 +63,9 @@ def freeze(python: Path) -> dict[str, str]:
 def build_wheel(folder: Path) -> Path:
     """Builds the wheel of this checkout into a folder. Raises SoftwareMissing."""
     options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
-    _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, REPOSITORY)
+    with (REPOSITORY / "setup.py").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # setuptools has one folder for all builds of a checkout
+        _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, REPOSITORY)
     (wheel,) = folder.glob("rmqpull-*.whl")
     return wheel
 

@@ -13,7 +13,6 @@ from processes.apache.cluster import make_cluster
 from processes.environments import build_wheel, freeze, install, make_environment, make_layer
 from tests.harness.apache import StartApache
 from tests.harness.broker_processes import StartBroker
-from tests.harness.waiting import WAIT_S
 
 pytestmark = [pytest.mark.packages, pytest.mark.processes]
 
@@ -33,6 +32,7 @@ IMPORTED = ("rmqpull_client", "rmqpull_proto", "pyspark_rmqpull", "rmqpull_broke
 CLIENT_COPY, SPARK_COPY = "client_copy.py", "spark_copy.py"
 PROGRAMS = (CLIENT_COPY, SPARK_COPY)
 """Programs in the folder beside this file, which each copy messages. All get the same arguments."""
+DONE_WITHIN_S = 180
 COPIED = "['one a', 'three None', 'two b']\n"
 TOPIC = "orders"
 
@@ -62,7 +62,7 @@ def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=WAIT_S,
+        timeout=DONE_WITHIN_S,
         check=False,
     )
 
