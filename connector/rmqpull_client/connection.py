@@ -18,7 +18,7 @@ ENDPOINTS = Setting(
     "",
     "host:port",
     "Address of `rmqpull-broker`, or of several servers of one cluster, separated by semicolons. When one does not "
-    "answer, the connector tries the next, and then stays with the one that works. Set exactly one of `endpoints` and "
+    "respond, the connector tries the next, and then stays with the one that works. Set exactly one of `endpoints` and "
     "`nameServers`.",
 )
 NAME_SERVERS = Setting(
@@ -37,7 +37,7 @@ BROKER_ADDRESSES = Setting(
 POLL_NAME_SERVER_INTERVAL_MS = Setting(
     30_000,
     "ms",
-    "With `nameServers`: how long the connector uses the brokers of a topic before it asks a name server again.",
+    "With `nameServers`: how long the connector uses the route of a topic before it asks a name server for it again.",
 )
 ACCESS_KEY = Setting[str | None](
     None,
@@ -58,13 +58,15 @@ NAMESPACE = Setting(
 CA_FILE = Setting[str | None](
     None,
     "path",
-    "PEM file of the certificate authorities to trust. Default: the authorities that gRPC ships, which are Mozilla's; "
+    "PEM file with the certificate authorities to trust. Default: the authorities that gRPC ships, which are Mozilla's; "
     "with `nameServers` those of the operating system.",
 )
 CERT_FILE = Setting[str | None](
-    None, "path", "PEM file of the client certificate and its chain, for servers that require one (mutual TLS)."
+    None, "path", "PEM file with the client certificate and its chain, for servers that require one (mutual TLS)."
 )
-KEY_FILE = Setting[str | None](None, "path", "PEM file of the private key of `tlsCertFile`, not encrypted.")
+KEY_FILE = Setting[str | None](
+    None, "path", "PEM file with the private key of `tlsCertFile`, which must not be encrypted."
+)
 REQUEST_TIMEOUT_MS = Setting(
     10_000,
     "ms",
@@ -86,9 +88,9 @@ REQUEST_RETRY_INTERVAL_MS = Setting(
 SERVER_AWAY_TIMEOUT_MS = Setting(
     0,
     "ms",
-    "How long a request waits in all while a server is away that has answered this application before, or that a route "
-    "names: a broker or name server that restarts within this time goes unnoticed. It never waits shorter than "
-    "`requestTimeoutMs`, so 0 means: no longer than for other servers.",
+    "How long in total a request waits for a server that is away, if that server has responded to this application "
+    "before or a route names it. A restart of a broker or name server within this time goes unnoticed. A request always "
+    "waits for at least `requestTimeoutMs`, so 0 means no longer than for other servers.",
 )
 CLIENT_ID = Setting[str | None](None, "name", "Servers see it as the start of their client ids.")
 PARENT_TOPIC = Setting(

@@ -49,7 +49,7 @@ PULL_THRESHOLD_SIZE_FOR_TOPIC = Setting(
 LONG_POLLING_TIMEOUT_MS = Setting(
     20_000,
     "ms",
-    "How long the broker may park one pull of an idle query. Lower it if a proxy closes silent calls earlier.",
+    "How long the broker may park one pull of an idle query. Lower it if a proxy closes idle calls sooner.",
 )
 
 

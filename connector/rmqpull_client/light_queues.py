@@ -56,8 +56,9 @@ def find_route_topic(connection: Connection, topic: str) -> str:
         return wrap_name(connection.namespace, topic)
     if connection.namespace:
         raise OptionError(
-            f"Topic {topic} is a light message queue, which no namespace has: RocketMQ would put "
-            f"{connection.namespace}% before its name, and it would be none any more. Remove option namespace."
+            f"Topic {topic} is a light message queue, which cannot be in a namespace: RocketMQ would put "
+            f"{connection.namespace}% before its name, and it would no longer be a light message queue. Remove option "
+            "namespace."
         )
     if parent := find_parent(topic) or connection.parent_topic:
         return parent

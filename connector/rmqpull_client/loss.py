@@ -31,8 +31,8 @@ OnLoss = Callable[[Loss], None]
 def refuse_loss(loss: Loss) -> None:
     """Raises DataLoss. Its text describes the loss, and what the query would do without this error."""
     raise DataLoss(
-        f"{loss.text} To go on without them, set option failOnDataLoss to false (for a client's read: pass on_loss); "
-        f"the query then {loss.resume}. Otherwise restore the topic first."
+        f"{loss.text} To continue without them, set option failOnDataLoss to false (for a client's read: pass "
+        f"on_loss); the query then {loss.resume}. Otherwise restore the topic first."
     )
 
 

@@ -61,7 +61,8 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
         ),
         (
             {"endpoints": NOBODY, "topic": "t", "startingOffsets": "group"},
-            "OptionError: Option startingOffsets is group for every queue. Name the group with option consumerGroup.",
+            "OptionError: Option startingOffsets is group for every queue, but no consumer group is named. Set option "
+            "consumerGroup.",
         ),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",

@@ -182,7 +182,7 @@ def check_that_lost_messages_are_noticed(topic: Topic, *running: StreamQuery) ->
     assert read(topic.start_query(checkpoint, failOnDataLoss="false")) == names("new", 3)
     assert read(first) == names("new", 3)
     topic.send("newer", 5)
-    with pytest.raises(DataLoss, match="another message at offset 14 than the one that the query has passed there"):
+    with pytest.raises(DataLoss, match="a different message at offset 14 from the one that the query has passed there"):
         topic.start_query(checkpoint).plan()
     assert read(topic.start_query(checkpoint, failOnDataLoss="false")) == names("new", 3) + names("newer", 5)
     assert read(second) == names("new", 3) + names("newer", 5)
@@ -199,10 +199,10 @@ def test_a_topic_that_was_created_again_is_noticed(topic: Topic) -> None:
     topic.change()
     wait_until(lambda: topic.bounds() == (0, 0), "empty")
     topic.send("new", 12)
-    with pytest.raises(DataLoss, match="another message at offset 9 than the one that the query has passed there"):
+    with pytest.raises(DataLoss, match="a different message at offset 9 from the one that the query has passed there"):
         topic.start_query(checkpoint).plan()
     assert read(topic.start_query(checkpoint, failOnDataLoss="false")) == names("new", 12)
-    with pytest.raises(DataLoss, match=r"another message at offset 11 .* a micro-batch that it has not finished"):
+    with pytest.raises(DataLoss, match=r"different message at offset 11 .* a micro-batch that it has not finished"):
         topic.start_query(running.end).reader.partitions(running.start, running.end)
 
 
@@ -226,8 +226,8 @@ def test_permissions_that_come_back_are_no_rewritten_history(topic: Topic) -> No
     assert read(topic.start_query(checkpoint)) == names("more", 2)
     assert read(running) == names("more", 2)
     topic.change(perm=WRITE_ONLY)
-    wait_for_refusal(running, RequestRefused, f"does not permit to read topic {topic.name}")
-    with pytest.raises(RequestRefused, match=f"does not permit to read topic {topic.name}"):
+    wait_for_refusal(running, RequestRefused, f"does not allow reading topic {topic.name}")
+    with pytest.raises(RequestRefused, match=f"does not allow reading topic {topic.name}"):
         topic.start_query(checkpoint).plan()
     topic.send("unread", 2)
     topic.change(perm=READ_AND_WRITE)

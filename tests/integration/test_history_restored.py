@@ -65,7 +65,7 @@ def test_the_new_messages_are_read_and_no_others(tmp_path: Path, protocol: str, 
     new = [b"new %d" % number for number in range(count)]
     with serve(backup, protocol) as broker:
         broker.send("orders", *new)
-        with pytest.raises(DataLoss, match=r"another message at offset 4|ends at offset 4, before offset 5"):
+        with pytest.raises(DataLoss, match=r"different message at offset 4|ends at offset 4, before offset 5"):
             start_query(broker, protocol, query.end).plan()
         survivor = start_query(broker, protocol, query.end, failOnDataLoss="false")
         assert read(survivor) == new
@@ -88,7 +88,7 @@ def test_an_unfinished_micro_batch_is_compared_before_it_is_read_again(tmp_path:
         assert read_again(again, query.start, query.end) == [b"2", b"3", b"4"]
     with serve(backup, protocol) as broker:
         broker.send("orders", *(b"new %d" % number for number in range(5)))
-        with pytest.raises(DataLoss, match=r"another message at offset 4 .* a micro-batch that it has not finished"):
+        with pytest.raises(DataLoss, match=r"different message at offset 4 .* a micro-batch that it has not finished"):
             read_again(start_query(broker, protocol, query.end), query.start, query.end)
         survivor = start_query(broker, protocol, query.end, failOnDataLoss="false")
         assert read_again(survivor, query.start, query.end) == [b"new 0", b"new 1", b"new 2"]
@@ -117,7 +117,7 @@ def test_a_tail_that_is_lost_in_a_crash_is_noticed(tmp_path: Path, protocol: str
             start_query(broker, protocol, query.end).plan()
         new = [b"new %d" % number for number in range(4)]
         broker.send("orders", *new)
-        with pytest.raises(DataLoss, match="another message at offset 4"):
+        with pytest.raises(DataLoss, match="different message at offset 4"):
             start_query(broker, protocol, query.end).plan()
         assert read(start_query(broker, protocol, query.end, failOnDataLoss="false")) == new
 

@@ -183,7 +183,7 @@ def test_an_unfinished_micro_batch_is_not_read_when_its_history_was_rewritten(
     aging.create_topic("orders", 1)
     send(aging, 10, 15)
     begun: list[int] = []
-    with pytest.raises(StreamingQueryException, match=r"another message at offset 2 .* that it has not finished"):
+    with pytest.raises(StreamingQueryException, match=r"different message at offset 2 .* that it has not finished"):
         queries.run(orders(queries, aging), begun.append)
     assert begun == []
 
@@ -224,7 +224,7 @@ def cut_between_batches(server: ManagedServer) -> None:
         ),
         (
             cut_between_batches,
-            "DataLoss: (Topic orders was deleted and|Queue orders/broker-a/0 has another message at offset 2)",
+            "DataLoss: (Topic orders was deleted and|Queue orders/broker-a/0 has a different message at offset 2)",
         ),
     ],
 )

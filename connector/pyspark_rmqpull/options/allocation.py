@@ -98,9 +98,9 @@ class AllocationOptions:
     max_bytes_per_partition: int | None = option(
         size_in_bytes(1, 2**63 - 1),
         unit="bytes",
-        doc="Maximum size of what a task reads, in bytes of bodies, tags, keys and properties, such as `64m`. A larger "
-        "partition is split, also within a queue; a message above the limit becomes a task of its own. Needs a server "
-        "with the columnar extension, so it cannot be used with `nameServers`. Default: no limit.",
+        doc="Maximum bytes of bodies, tags, keys and properties that a task reads, such as `64m`. A larger partition "
+        "is split, also within a queue; a message above the limit gets a task of its own. Needs a server with the "
+        "columnar extension, so it cannot be used with `nameServers`. Default: no limit.",
     )
 
     @property

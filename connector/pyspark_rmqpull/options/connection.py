@@ -62,8 +62,8 @@ class ConnectionOptions:
     request_timeout_ms: int = option_of(
         client.REQUEST_TIMEOUT_MS,
         integer(1, 3_600_000),
-        more="For servers that are away after they have answered, `serverAwayTimeoutMs` applies; but if you set "
-        "`requestTimeoutMs` alone, it is the limit for them as well.",
+        more="For a server that has responded before and is away now, `serverAwayTimeoutMs` applies instead; but if "
+        "you set only `requestTimeoutMs`, it limits both.",
         kafka_name="kafkaConsumer.pollTimeoutMs",
     )
     request_retries: int | None = option_of(
@@ -76,8 +76,8 @@ class ConnectionOptions:
         integer(0, 3_600_000),
         unit=client.SERVER_AWAY_TIMEOUT_MS.unit,
         doc=f"{client.SERVER_AWAY_TIMEOUT_MS.doc} Default: {AWAY_TIMEOUTS_MS[Mode.STREAM]} for streams and "
-        f"{AWAY_TIMEOUTS_MS[Mode.BATCH]} for batch reads and writes; if you set `requestTimeoutMs` or "
-        "`sendMsgTimeout`, that time.",
+        f"{AWAY_TIMEOUTS_MS[Mode.BATCH]} for batch reads and writes, or `requestTimeoutMs` or `sendMsgTimeout` if "
+        "you set one of these.",
     )
 
     def choose_away_timeout(self: _Options, given: Given) -> _Options:

@@ -100,8 +100,8 @@ def refuse_byte_limits_of_clusters(given: Given, options: object) -> None:
     limits = [name for name in _INSTEAD_OF_BYTES if name in given and "nameServers" in given]
     if limits:
         raise OptionError(
-            f"Option {limits[0]} cannot be used with nameServers: Apache's brokers do not tell the sizes of messages "
-            f"that are not read yet. Remove it, or set {_INSTEAD_OF_BYTES[limits[0]]} instead."
+            f"Option {limits[0]} cannot be used with nameServers: Apache's brokers do not report the sizes of unread "
+            f"messages. Remove it, or set {_INSTEAD_OF_BYTES[limits[0]]} instead."
         )
 
 
@@ -109,7 +109,7 @@ def refuse_half_connection(given: Given, options: ConnectionOptions) -> None:
     """Keys and client certificates come in pairs, and files of TLS need TLS."""
     for one, other in (*_PAIRS, *(pair[::-1] for pair in _PAIRS)):
         if one in given and other not in given:
-            raise OptionError(f"Option {one} has no effect without {other}. Set both, or none.")
+            raise OptionError(f"Option {one} has no effect without {other}. Set both or neither.")
     stray = [name for name in _TLS_FILES if name in given and not options.tls_enabled]
     if stray:
         raise OptionError(f"Option {stray[0]} has no effect without TLS. Set tlsEnabled to true, or remove it.")
@@ -132,13 +132,13 @@ def refuse_stray_progress(given: Given, options: ProgressOptions) -> None:
     is_broadcasting = options.message_model == BROADCASTING
     if options.consumer_group is None and is_broadcasting:
         raise OptionError(
-            f"Option messageModel is {BROADCASTING}, but there is no group whose offsets it could store. "
-            "Name it with option consumerGroup."
+            f"Option messageModel is {BROADCASTING}, which stores the offsets of a consumer group, but no group is "
+            "named. Set option consumerGroup."
         )
     if options.consumer_group is None and options.commit_offsets and "commitOffsets" in given:
         raise OptionError(
-            "Option commitOffsets is true, but there is no group whose offsets it could set. "
-            "Name it with option consumerGroup, or remove commitOffsets."
+            "Option commitOffsets is true, but no consumer group is named. Set option consumerGroup, or remove "
+            "commitOffsets."
         )
     if "localOffsetStoreDir" in given and not is_broadcasting:
         raise OptionError(
@@ -183,8 +183,8 @@ def refuse_limits(given: Given, options: MicroBatchOptions) -> None:
         )
     if least is None and "maxTriggerDelay" in given:
         raise OptionError(
-            "Option maxTriggerDelay limits the delay by minOffsetsPerTrigger, which is missing. "
-            "Set minOffsetsPerTrigger, or remove maxTriggerDelay."
+            "Option maxTriggerDelay limits the delay that minOffsetsPerTrigger causes, but minOffsetsPerTrigger is not "
+            "set. Set minOffsetsPerTrigger, or remove maxTriggerDelay."
         )
 
 
@@ -195,7 +195,8 @@ def refuse_starts_and_ends(given: Given, options: ProgressOptions) -> None:
     if options.consumer_group is None:
         for name, scope in starts.find_uses(GROUP):
             raise OptionError(
-                f"Option {name} is group for {describe_scope(scope)}. Name the group with option consumerGroup."
+                f"Option {name} is group for {describe_scope(scope)}, but no consumer group is named. Set option "
+                "consumerGroup."
             )
     if given.mode is Mode.BATCH:
         for name, scope in starts.find_uses(LATEST):
@@ -217,7 +218,7 @@ def refuse_other_mode(given: Given, options: object) -> None:
 def refuse_missing_expression(given: Given, options: SelectionOptions) -> None:
     """SQL92 needs an expression."""
     if options.filter_type == SQL92 and "filterExpression" not in given:
-        raise OptionError("Option filterType is SQL92, but there is no expression. Set option filterExpression.")
+        raise OptionError("Option filterType is SQL92, but no expression is set. Set option filterExpression.")
 
 
 def refuse_dead_letters_without_topic(given: Given, options: SendingOptions) -> None:
@@ -225,8 +226,8 @@ def refuse_dead_letters_without_topic(given: Given, options: SendingOptions) -> 
     if (options.on_invalid_row == DEAD_LETTER) != (options.dead_letter_topic is not None):
         raise OptionError(
             f"Option onInvalidRow is {options.on_invalid_row} and deadLetterTopic is "
-            f"{options.dead_letter_topic or 'not set'}. "
-            "Set deadLetterTopic with onInvalidRow=deadLetter, and only then."
+            f"{options.dead_letter_topic or 'not set'}. Set deadLetterTopic if onInvalidRow is deadLetter, and only "
+            "then."
         )
 
 

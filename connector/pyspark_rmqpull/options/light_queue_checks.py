@@ -26,8 +26,8 @@ def refuse_stray_light_queues(given: Given, options: SelectionOptions) -> None:
             )
     if (options.topic_pattern or "").startswith(LIGHT_PREFIX):
         raise OptionError(
-            f"Option topicPattern is {options.topic_pattern!r}, but light message queues are in no list of topics. "
-            "Name them with option topic, or lite topics with option liteTopics."
+            f"Option topicPattern is {options.topic_pattern!r}, but servers do not list light message queues as "
+            "topics. Name them with option topic, or lite topics with option liteTopics."
         )
     names = [name for name in options.selection.required_names if is_light(name)]
     unknown = [name for name in names if find_parent(name) is None]
@@ -38,9 +38,9 @@ def refuse_stray_light_queues(given: Given, options: SelectionOptions) -> None:
         )
     if "parentTopic" in given and (not unknown or is_light(options.parent_topic)):
         raise OptionError(
-            f"Option parentTopic is {options.parent_topic}. It is the topic whose brokers have the light message "
-            f"queues {LIGHT_PREFIX}NAME that option topic or assign names. Lite topics need none. Remove it, or name "
-            "such queues, and an ordinary topic as their parent."
+            f"Option parentTopic is {options.parent_topic}. It must be an ordinary topic, and option topic or assign "
+            f"must name light message queues {LIGHT_PREFIX}NAME that its brokers store; lite topics need no "
+            "parentTopic. Remove it, or name such queues and an ordinary topic as their parent."
         )
     if others := [queue for queue in options.selection.queues if is_light(queue.topic) and queue.queue_id]:
         raise OptionError(
@@ -59,7 +59,7 @@ def refuse_light_queues_elsewhere(given: Given, options: ConnectionOptions) -> N
     if "nameServers" not in given:
         raise OptionError(f"Options ask for {what}. Only the brokers of a cluster have them: set nameServers.")
     if "namespace" in given:
-        raise OptionError(f"Options ask for {what}, and for a namespace, which has none. Remove option namespace.")
+        raise OptionError(f"Options ask for {what}, which cannot be in a namespace. Remove option namespace.")
 
 
 def refuse_writes_to_light_queues(given: Given, options: SendingOptions) -> None:

@@ -54,9 +54,9 @@ class MicroBatchOptions:
         one_of(PROCESSING_TIME, "availableNow", "once"),
         unit="name",
         doc="The query's trigger, which a source cannot see on PySpark 4.0 and 4.1. Required there with "
-        "`maxOffsetsPerTrigger`, `minOffsetsPerTrigger` or `maxBytesPerTrigger`: with `processingTime` the limits hold "
-        "for each micro-batch; with `availableNow` and `once` they are ignored, because Spark runs these triggers as "
-        "one micro-batch. Without effect on PySpark 4.2 and newer.",
+        "`maxOffsetsPerTrigger`, `minOffsetsPerTrigger` or `maxBytesPerTrigger`: with `processingTime` the limits "
+        "apply to each micro-batch; with `availableNow` and `once` they are ignored, because Spark runs these triggers "
+        "as one micro-batch. It has no effect on PySpark 4.2 and newer.",
         only=Mode.STREAM,
     )
 

@@ -173,7 +173,7 @@ def parse_topic_pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"It is not a regular expression of Python ({error}).") from None
     if not text:
-        raise ValueError("It matches no topic's name. Expected a regular expression, such as orders-.*")
+        raise ValueError("It is empty, so it matches no topic. Expected a regular expression, such as orders-.*")
     return text
 
 

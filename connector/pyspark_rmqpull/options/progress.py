@@ -58,7 +58,7 @@ class ProgressOptions:
     client_id: str | None = option(
         matching(
             r"(?!\.{1,2}$)[%|a-zA-Z0-9_@.:#-]{1,255}",
-            "1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too",
+            "1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, because a directory gets this name, too",
         ),
         unit=CLIENT_ID.unit,
         doc=f"Client id of this query. With `{BROADCASTING}`, the offsets of earlier runs are stored under this id, so "
@@ -76,9 +76,10 @@ class ProgressOptions:
         parse_boolean,
         unit="true, false",
         doc="Fails the query when messages that it has not read yet are lost. With `false` it reports the loss and "
-        "continues: after expired messages, at the earliest one that is left; in a queue whose history was rewritten "
-        "(restored from a backup, truncated, or created again in a cluster), with the first message that was stored "
-        "when the last one that the query has passed was stored, or later. Only there may messages be read twice.",
+        "continues. If messages have expired, it continues at the earliest one that is left. If the history of a queue "
+        "was rewritten (restored from a backup, truncated, or created again in a cluster), it continues with the first "
+        "message stored at the same time as the last one that the query has passed, or later; only then may it read "
+        "messages twice.",
         default="true",
     )
     starting_offsets: OffsetSpecs | None = option(
@@ -132,7 +133,7 @@ class ProgressOptions:
         parse_ending_offsets,
         unit="word or JSON",
         doc="Where the read ends: `latest`, or offsets for each topic or queue in the form of `startingOffsets`. "
-        "Offsets are exclusive. Other queues are read to the end that they have when the read is planned.",
+        "Offsets are exclusive. Other queues are read to where they end when the read is planned.",
         only=Mode.BATCH,
     )
     ending_timestamp: OffsetSpecs | None = option(

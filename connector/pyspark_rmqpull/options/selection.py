@@ -51,9 +51,9 @@ class SelectionOptions:
     lite_topics: tuple[str, ...] | None = option(
         parse_lite_topics,
         unit="names",
-        doc="With `nameServers`: reads these lite topics of the topic of type LITE that `topic` names, separated by "
-        "commas, and not that topic itself. Rows and offsets name such a lite topic `%LMQ%$TOPIC$LITE_TOPIC`, and "
-        "`topic` takes that name, too.",
+        doc="With `nameServers`: lite topics to read, separated by commas. They belong to the topic of type LITE that "
+        "`topic` names, which is not read itself. Rows and offsets name such a lite topic `%LMQ%$TOPIC$LITE_TOPIC`, "
+        "and `topic` accepts that name, too.",
     )
     parent_topic: str = option_of(PARENT_TOPIC, resource_name(127))
     wait_for_topic: int = option(
@@ -66,8 +66,8 @@ class SelectionOptions:
     columns: tuple[str, ...] | None = option(
         parse_names,
         unit="names",
-        doc="Columns to read, separated by commas, in this order. Other columns are not transferred. A schema of your "
-        "own has the same effect. Default: all columns but `systemProperties`.",
+        doc="Columns to read, separated by commas, in this order. Other columns are not transferred. A schema passed "
+        "to the read has the same effect. Default: all columns but `systemProperties`.",
     )
     bodies: str = option(
         one_of(BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW),

@@ -31,9 +31,9 @@ class SendingOptions:
     delivery: str | None = option(
         one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
         unit="word",
-        doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. Its "
-        "rows become readable call by call while the commit runs, so readers can see a part of them for that time. It "
-        "needs a server with the extension `stages`, so it cannot be used with `nameServers`. `at-least-once` sends "
+        doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. While "
+        "the commit runs, the rows become readable call by call, so readers may see only a part of them for that time. "
+        "It needs a server with the extension `stages`, so it cannot be used with `nameServers`. `at-least-once` sends "
         "messages immediately, and again when Spark retries a task. Default: `exactly-once` if the server supports it, "
         "else `at-least-once`.",
     )
@@ -47,19 +47,19 @@ class SendingOptions:
     queue_selector: str = option(
         one_of(ROUND_ROBIN, HASH, EXPLICIT),
         unit="word",
-        doc="Queue of a row. `roundRobin` takes turns (with `nameServers` batches do, not single rows), `hash` sends "
-        "equal `keys` to the same queue, `explicit` uses the columns `brokerName` and `queueId` where they are not "
-        "null. A row with a `messageGroup` goes to the queue of its group, unless it names a queue. `hash` and "
-        "`explicit` need `nameServers`, or a server with the columnar extension; over the standard protocol the server "
-        "selects the queue.",
+        doc="Queue of a row. `roundRobin` takes the queues in turn, row by row (with `nameServers`, batch by batch), "
+        "`hash` sends equal `keys` to the same queue, `explicit` uses the columns `brokerName` and `queueId` where "
+        "they are not null. A row with a `messageGroup` goes to the queue of its group, unless it names a queue. "
+        "`hash` and `explicit` need `nameServers`, or a server with the columnar extension; over the standard protocol "
+        "the server selects the queue.",
         default=ROUND_ROBIN,
     )
     on_invalid_row: str = option(
         one_of(FAIL, SKIP, DEAD_LETTER),
         unit="word",
-        doc="What to do with a row that no broker accepts, such as one without body, with an illegal tag or too large. "
-        "`fail` fails the write, `skip` drops the row and counts it in the log, `deadLetter` sends it to "
-        "`deadLetterTopic` with the reason as a property.",
+        doc="What to do with a row that no broker accepts, such as one without a body, with an illegal tag, or with "
+        "too large a body. `fail` fails the write, `skip` drops the row and counts it in the log, `deadLetter` sends "
+        "it to `deadLetterTopic` with the reason as a property.",
         default=FAIL,
     )
     invalid_properties: str = option(
@@ -84,13 +84,13 @@ class SendingOptions:
     compress_msg_body_over_howmuch: int = option(
         integer(0, 32 << 20),
         unit="bytes",
-        doc="Compresses bodies of at least this size, as RocketMQ's producers do. 0 compresses none.",
+        doc="Compresses bodies of at least this size, as RocketMQ's producers do. With 0, no body is compressed.",
         default="4096",
     )
     compress_type: str = option(
         one_of("ZLIB", "LZ4", "ZSTD"),
         unit="name",
-        doc="Compression of bodies: `ZLIB`, `LZ4` or `ZSTD`. Over the standard gRPC protocol only `ZLIB`.",
+        doc="Compression of bodies: `ZLIB`, `LZ4` or `ZSTD`. The standard gRPC protocol has only `ZLIB`.",
         default="ZLIB",
     )
     send_msg_timeout: int | None = option(
@@ -129,10 +129,10 @@ class SendingOptions:
     on_commit_gap: str = option(
         one_of(WARN, FAIL),
         unit="word",
-        doc="For exactly-once streams: what to do when the broker has never committed the micro-batches before the one "
-        "that it commits now, because its data is older than the checkpoint, or because it is another broker. Their "
-        "rows are missing there. `warn` commits the micro-batch, and the driver's and the broker's log warn. `fail` "
-        "commits nothing and ends the query; it needs `checkpointLocation` as an option of the write, in a folder "
-        "that Python can open.",
+        doc="For exactly-once streams: what to do when the broker has never committed the micro-batches before the "
+        "current one, because its data is older than the checkpoint, or because it is another broker. Their rows are "
+        "missing there. `warn` commits the micro-batch, and driver and broker log a warning. `fail` commits nothing "
+        "and ends the query; it needs `checkpointLocation` as an option of the write, in a folder that Python can "
+        "open.",
         default=WARN,
     )

@@ -150,14 +150,14 @@ def _read_offset(value: Any) -> int:
 def _read_creation_ids(form: Mapping[str, Any]) -> dict[str, str]:
     ids = form.get("creationIds", {})
     if not isinstance(ids, dict) or not all(isinstance(each, str) for each in ids.values()):
-        raise TypeError("creationIds are not texts by topic")
+        raise TypeError("creationIds are not strings by topic")
     return ids.copy()
 
 
 def _read_query_id(form: Mapping[str, Any]) -> str | None:
     query_id = form.get("queryId")
     if query_id is not None and not isinstance(query_id, str):
-        raise TypeError("queryId is not a text")
+        raise TypeError("queryId is not a string")
     return query_id
 
 

@@ -101,6 +101,6 @@ def _refuse_unallocated(
     missing = sorted(set(queues) - set(chain.from_iterable(shares)))
     if missing:
         raise OptionError(
-            f"The query already reads {', '.join(map(str, missing))}, but allocateStrategy {allocation.name} now gives "
-            "it to no partition. Add what is missing to its parameters, or start the query with a new checkpoint."
+            f"The query already reads {', '.join(map(str, missing))}, but allocateStrategy {allocation.name} no longer "
+            "gives them to any partition. Add these queues to its parameters, or start the query with a new checkpoint."
         )

@@ -80,20 +80,17 @@ class Rewritten:
     def _name_resume(self, queue: MessageQueue) -> str:
         time_ms = self._find_time_ms(queue)
         if time_ms is None:
-            return "the earliest message of the queue, and may read messages again that it has read"
+            return "the earliest message of the queue, and may read some messages twice"
         time = datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
         whose = "the query planned its last micro-batch" if queue not in self.witnesses else "that message was stored"
-        return (
-            f"the first message that was stored at {time} or later, when {whose}, and may read messages again that it "
-            "has read"
-        )
+        return f"the first message that was stored at {time} or later, when {whose}, and may read some messages twice"
 
 
 def _describe(queue: MessageQueue, witness: Witness) -> str:
     return (
-        f"Queue {queue} has another message at offset {witness.offset} than the one that the query has passed there: "
-        f"its history was rewritten. The data of broker {queue.broker_name} was restored from a backup, or lost its "
-        f"tail in a crash, or topic {queue.topic} was created again"
+        f"Queue {queue} has a different message at offset {witness.offset} from the one that the query has passed "
+        f"there: its history was rewritten. The data of broker {queue.broker_name} was restored from a backup, or lost "
+        f"its tail in a crash, or topic {queue.topic} was created again"
     )
 
 

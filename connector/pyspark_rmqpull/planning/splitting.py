@@ -31,8 +31,8 @@ def split_partitions(
         if sum(counts) > PARTITIONS_MAX:
             raise OptionError(
                 f"Option maxRecordsPerPartition is {records_max}, which splits the {sum(map(_size, parts))} messages "
-                f"of a micro-batch into {sum(counts)} partitions; the limit is {PARTITIONS_MAX}. "
-                "Raise it, or set maxOffsetsPerTrigger."
+                f"of a micro-batch into {sum(counts)} partitions; the limit is {PARTITIONS_MAX}. Raise "
+                "maxRecordsPerPartition, or set maxOffsetsPerTrigger."
             )
         parts = _cut_all(parts, counts)
     if partitions_min is not None and len(parts) < partitions_min:
@@ -53,8 +53,8 @@ def split_by_bytes(partitions: Sequence[Partition], bytes_max: int, cutter: Rang
     if len(parts) > PARTITIONS_MAX:
         raise OptionError(
             f"Option maxBytesPerPartition is {bytes_max}, which splits the {sum(map(_size, whole))} messages of a "
-            f"micro-batch into more than {PARTITIONS_MAX} partitions, which is the limit. "
-            "Raise it, or set maxBytesPerTrigger."
+            f"micro-batch into more than {PARTITIONS_MAX} partitions, which is the limit. Raise maxBytesPerPartition, "
+            "or set maxBytesPerTrigger."
         )
     return parts
 

@@ -120,8 +120,8 @@ class OtherWriters:
             "Another query or consumer also sets the offsets of group %s: queue %s was at offset %d, and this query "
             "(client id %s) had set %d. No message is lost, because a query reads where its checkpoint says, but the "
             "offsets of the group show the progress of neither. Give each query and each consumer a consumerGroup of "
-            "its own, or set commitOffsets to false for all but one. (A self-join may have one reader for each side; "
-            "then this is no mistake.)",
+            "its own, or set commitOffsets to false for all but one. (In a self-join, each side may have its own "
+            "reader; then nothing is wrong.)",
             self._group,
             queue,
             offset,

@@ -47,8 +47,8 @@ def find_topics(
         return _keep_assigned(topics, selection, known)
     if unreadable := [name for name in selection.names if name not in known_topics and not topics[name].queues]:
         raise TopicMissing(
-            f"Topic {', '.join(unreadable)} at {client.endpoints} has no queue that can be read. "
-            "Give it the permission to read (perm 6 permits to read and to write), or name another in option topic."
+            f"Topic {', '.join(unreadable)} at {client.endpoints} has no queue that can be read. Make it readable "
+            "(perm 6 allows reading and writing), or name another in option topic."
         )
     return topics
 
@@ -68,11 +68,11 @@ def _refuse_unreadable(
     more = f", and {len(places) - _PLACES_MAX} more" if len(places) > _PLACES_MAX else ""
     raise RequestRefused(
         "NO_PERMISSION",
-        f"The cluster at {client.endpoints} does not permit to read topic {', topic '.join(places[:_PLACES_MAX])}"
-        f"{more} ({len(unreadable)} of the query's queues, the first is {first}). The query stops, because it would "
-        "skip their messages. Give the topic the permission to read again, for example with `mqadmin updateTopicPerm "
-        f"-n NAME_SERVER -b BROKER_ADDRESS -t {first.topic} -p 6`, check that brokerPermission of the broker is 6 or "
-        "4, and start the query again from its checkpoint.",
+        f"The cluster at {client.endpoints} does not allow reading topic {', topic '.join(places[:_PLACES_MAX])}{more} "
+        f"({len(unreadable)} of the query's queues, the first is {first}). The query stops, because it would skip "
+        "their messages. Make the topic readable again, for example with `mqadmin updateTopicPerm -n NAME_SERVER -b "
+        f"BROKER_ADDRESS -t {first.topic} -p 6`, check that brokerPermission of the broker is 6 or 4, and restart the "
+        "query from its checkpoint.",
     )
 
 

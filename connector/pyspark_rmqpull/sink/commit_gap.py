@@ -39,11 +39,11 @@ def judge_gap(transaction: TransactionId, response: CommitResponse) -> None:
     first, last = transaction.batch_id - response.missing_count, transaction.batch_id - 1
     which = f"micro-batch {last}" if first == last else f"micro-batches {first} to {last}"
     text = (
-        f"The broker has never committed {which} of {transaction.writer_id}, and was asked to commit micro-batch "
-        f"{transaction.batch_id}. If exactly-once writes have written them, their rows are missing there: the broker's "
-        "data is older than the checkpoint (restored from a backup, or lost), or this is another broker. Nothing is "
-        "missing if they were written at least once, or under another producerGroup, or if they had no rows and the "
-        "driver cannot read the checkpoint."
+        f"The broker has never committed {which} of {transaction.writer_id}, but was asked to commit micro-batch "
+        f"{transaction.batch_id}. If exactly-once writes have written them, their rows are missing on this broker: the "
+        "broker's data is older than the checkpoint (restored from a backup, or lost), or this is another broker. "
+        "Nothing is missing if they were written at least once, or under another producerGroup, or if they had no rows "
+        "and the driver cannot read the checkpoint."
     )
     if not response.is_refused:
         _logger.warning("%s Because onCommitGap is %s, the micro-batch is committed.", text, WARN)
@@ -52,5 +52,5 @@ def judge_gap(transaction: TransactionId, response: CommitResponse) -> None:
         f"{text} Nothing of this micro-batch was written.\n"
         "To write the missing rows again: start the query with a new checkpoint, and set startingOffsets to the "
         f"offsets in offsets/{first - 1} of this checkpoint, or to where the query began if the first missing one is "
-        f"0. To go on without them: set onCommitGap to {WARN} until one micro-batch is committed."
+        f"0. To continue without them: set onCommitGap to {WARN} until one micro-batch is committed."
     )

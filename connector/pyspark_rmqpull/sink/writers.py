@@ -144,9 +144,9 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         judge_gap(transaction, response)
         if response.was_committed and not response.was_compared:
             _logger.warning(
-                "Micro-batch %s of %s counts as done: an older release has committed this number, and its rows cannot "
-                "be compared. If the checkpoint was restored or copied since then, new rows of the micro-batch are "
-                "lost.",
+                "Micro-batch %s of %s is treated as committed: an older release has committed this number, so the rows "
+                "cannot be compared. If the checkpoint was restored or copied since then, new rows of the micro-batch "
+                "are lost.",
                 transaction.batch_id,
                 transaction.writer_id,
             )
@@ -244,14 +244,14 @@ def _explain_refusal(transaction: TransactionId, error: RequestRefused) -> Rmqpu
         "as with rand().\n"
         "Use the first of these ways that fits:\n"
         "1. If the newest micro-batch went to other topics than this query's: keep this checkpoint and set a new "
-        "producerGroup. Nothing is lost. Nothing comes twice, unless a run with a later state also wrote to "
-        "this query's topics.\n"
+        "producerGroup. Nothing is lost. Nothing is written twice, unless a run with a later state also wrote to this "
+        "query's topics.\n"
         "2. If another checkpoint wrote the newest micro-batch and you still have it: continue with that checkpoint. "
         "Nothing is lost or written twice.\n"
         "3. If you know what was written: start with a new checkpoint, and set startingOffsets to the first message "
         "that was not written.\n"
         "4. Otherwise: keep this checkpoint and set a new producerGroup. Nothing is lost, but what was written beyond "
-        "this checkpoint comes twice.\n"
+        "this checkpoint is written twice.\n"
         "To avoid this error, give a query on a copy of a checkpoint its own producerGroup before you start it."
     )
 

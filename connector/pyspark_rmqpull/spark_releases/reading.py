@@ -107,7 +107,7 @@ def _refuse_wrapper() -> None:
     """Refuses a call order in which the source cannot know its start."""
     raise OptionError(
         "Spark asks for the end of the query's first micro-batch before it says where the query has stopped: "
-        "spark.sql.streaming.triggerAvailableNowWrapper.enabled is on. Then rows would be lost or come twice, so the "
+        "spark.sql.streaming.triggerAvailableNowWrapper.enabled is on. Then rows would be lost or read twice, so the "
         f"source refuses it on {SPARK}. Set it to false; AvailableNow then runs as one micro-batch. Or use PySpark 4.2 "
         "or newer, which needs no wrapper for this source."
     )

@@ -13,8 +13,8 @@ def refuse_limits_without_trigger(limits: Limits, trigger: str | None) -> None:
         return
     raise OptionError(
         f"Limits of a micro-batch (options {', '.join(limits.names)}) need option trigger on {SPARK}, because a source "
-        "sees its query's trigger only from PySpark 4.2 on. Set trigger to processingTime for a query that runs on, "
-        "with or without an interval: then each micro-batch keeps the limits. Set it to availableNow or once for a "
-        "query with this trigger: then it reads everything in one micro-batch and ignores the limits. A batch read "
-        "takes none of these options."
+        "sees its query's trigger only from PySpark 4.2 on. Set trigger to processingTime for a query that keeps "
+        "running, with or without an interval: then each micro-batch keeps the limits. Set it to availableNow or once "
+        "for a query with this trigger: then it reads everything in one micro-batch and ignores the limits. A batch "
+        "read takes none of these options."
     )

@@ -94,7 +94,7 @@ class LocalFileOffsetStore:
                 damages.append(f"{candidate}: {error}")
                 continue
             if damages:
-                _logger.warning("Read the consumer offsets from %s, because of damage in %s", candidate, damages[0])
+                _logger.warning("Read the consumer offsets from %s, because of damage to %s", candidate, damages[0])
             return offsets
         if damages:
             raise OptionError(

@@ -11,10 +11,10 @@ _CHECKS = (
     ),
     (
         re.compile("resol|name or service|nodename|no address associated", re.IGNORECASE),
-        "The host name is unknown: check first how it is written",
+        "The host name is unknown: check its spelling first",
     ),
 )
-_OTHERWISE = "Check first that the host and the port are right, and that no firewall is between"
+_OTHERWISE = "Check first that the host and the port are right, and that no firewall is in the way"
 
 
 def name_first_check(seen: str, option: str) -> str:

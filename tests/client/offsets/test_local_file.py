@@ -59,7 +59,7 @@ def test_setting_offsets_keeps_other_queues_and_a_backup(store: LocalFileOffsetS
     assert sorted(os.listdir(store.path.parent)) == ["offsets.json", "offsets.json.bak"]
 
 
-DAMAGED = "Read the consumer offsets from {}.bak, because of damage in {}: "
+DAMAGED = "Read the consumer offsets from {}.bak, because of damage to {}: "
 
 
 @pytest.mark.parametrize("content", [b'{"offsetTable":{', b"\xff\xfe", b" " * (FILE_BYTES_MAX + 1)])

@@ -12,10 +12,10 @@ from rmqpull_client.transports.first_checks import ask_for_restart, name_first_c
     [
         ("Connection refused", "Nothing listens on this port: check first that the server is running"),
         ("Failed to connect to remote host: connect: Connection refused (111)", "Nothing listens on this port"),
-        ("[Errno -2] Name or service not known", "The host name is unknown: check first how it is written"),
+        ("[Errno -2] Name or service not known", "The host name is unknown: check its spelling first"),
         ("DNS resolution failed for broker:8081: C-ares status is not ARES_SUCCESS", "The host name is unknown"),
         ("[Errno -3] Temporary failure in name resolution", "The host name is unknown"),
-        ("no connection", "Check first that the host and the port are right, and that no firewall is between"),
+        ("no connection", "Check first that the host and the port are right, and that no firewall is in the way"),
         ("Deadline Exceeded", "Check first that the host and the port are right"),
     ],
 )

@@ -14,7 +14,7 @@ from rmqpull_client.model import MessageQueue, Part, RangeToCut
 from tests.harness.served_broker import ServeBroker, ServedBroker
 
 TEN = pa.record_batch({"body": pa.array([b"0123456789"] * 10)})
-WITHOUT = "^The (server|cluster) at .* does not tell the sizes of messages, as options maxBytesPerTrigger and "
+WITHOUT = "^The (server|cluster) at .* does not report the sizes of messages, as options maxBytesPerTrigger and "
 
 
 def queue(queue_id: int = 0, topic: str = "orders") -> MessageQueue:

@@ -46,22 +46,22 @@ SOURCE: list[tuple[Rule, Given, str]] = [
     (
         rules.refuse_half_connection,
         {"accessKey": "a"},
-        "Option accessKey has no effect without secretKey. Set both, or none.",
+        "Option accessKey has no effect without secretKey. Set both or neither.",
     ),
     (
         rules.refuse_half_connection,
         {"SECRETKEY": SECRET},
-        "Option secretKey has no effect without accessKey. Set both, or none.",
+        "Option secretKey has no effect without accessKey. Set both or neither.",
     ),
     (
         rules.refuse_half_connection,
         {"tlsCertFile": "/c", "tlsEnabled": "true"},
-        "Option tlsCertFile has no effect without tlsKeyFile. Set both, or none.",
+        "Option tlsCertFile has no effect without tlsKeyFile. Set both or neither.",
     ),
     (
         rules.refuse_half_connection,
         {"tlsKeyFile": "/k", "tlsEnabled": "true"},
-        "Option tlsKeyFile has no effect without tlsCertFile. Set both, or none.",
+        "Option tlsKeyFile has no effect without tlsCertFile. Set both or neither.",
     ),
     (
         rules.refuse_half_connection,
@@ -106,14 +106,14 @@ SOURCE: list[tuple[Rule, Given, str]] = [
     (
         rules.refuse_stray_progress,
         {"messageModel": "BROADCASTING"},
-        "Option messageModel is BROADCASTING, but there is no group whose offsets it could store. "
-        "Name it with option consumerGroup.",
+        "Option messageModel is BROADCASTING, which stores the offsets of a consumer group, but no group is named. Set "
+        "option consumerGroup.",
     ),
     (
         rules.refuse_stray_progress,
         {"commitOffsets": "true"},
-        "Option commitOffsets is true, but there is no group whose offsets it could set. "
-        "Name it with option consumerGroup, or remove commitOffsets.",
+        "Option commitOffsets is true, but no consumer group is named. Set option consumerGroup, or remove "
+        "commitOffsets.",
     ),
     (
         rules.refuse_stray_progress,
@@ -161,8 +161,8 @@ SOURCE: list[tuple[Rule, Given, str]] = [
     (
         rules.refuse_limits,
         {"maxtriggerdelay": "5s"},
-        "Option maxTriggerDelay limits the delay by minOffsetsPerTrigger, which is missing. "
-        "Set minOffsetsPerTrigger, or remove maxTriggerDelay.",
+        "Option maxTriggerDelay limits the delay that minOffsetsPerTrigger causes, but minOffsetsPerTrigger is not "
+        "set. Set minOffsetsPerTrigger, or remove maxTriggerDelay.",
     ),
     (
         rules.refuse_starts_and_ends,
@@ -174,7 +174,7 @@ SOURCE: list[tuple[Rule, Given, str]] = [
         (
             rules.refuse_starts_and_ends,
             {name: value},
-            f"Option {name} is group for {scope}. Name the group with option consumerGroup.",
+            f"Option {name} is group for {scope}, but no consumer group is named. Set option consumerGroup.",
         )
         for name, value, scope in (
             ("startingOffsets", "group", "every queue"),
@@ -185,7 +185,7 @@ SOURCE: list[tuple[Rule, Given, str]] = [
     (
         rules.refuse_missing_expression,
         {"filterType": "SQL92"},
-        "Option filterType is SQL92, but there is no expression. Set option filterExpression.",
+        "Option filterType is SQL92, but no expression is set. Set option filterExpression.",
     ),
 ]
 SINK: list[tuple[Rule, Given, str]] = [
@@ -193,19 +193,19 @@ SINK: list[tuple[Rule, Given, str]] = [
     (
         rules.refuse_half_connection,
         {"accessKey": "key"},
-        "Option accessKey has no effect without secretKey. Set both, or none.",
+        "Option accessKey has no effect without secretKey. Set both or neither.",
     ),
     (
         rules.refuse_dead_letters_without_topic,
         {"deadLetterTopic": "dead"},
-        "Option onInvalidRow is fail and deadLetterTopic is dead. "
-        "Set deadLetterTopic with onInvalidRow=deadLetter, and only then.",
+        "Option onInvalidRow is fail and deadLetterTopic is dead. Set deadLetterTopic if onInvalidRow is deadLetter, "
+        "and only then.",
     ),
     (
         rules.refuse_dead_letters_without_topic,
         {"onInvalidRow": "deadLetter"},
-        "Option onInvalidRow is deadLetter and deadLetterTopic is not set. "
-        "Set deadLetterTopic with onInvalidRow=deadLetter, and only then.",
+        "Option onInvalidRow is deadLetter and deadLetterTopic is not set. Set deadLetterTopic if onInvalidRow is "
+        "deadLetter, and only then.",
     ),
     (
         rules.refuse_gaps_without_commits,
@@ -222,8 +222,8 @@ OF_CLUSTERS: list[tuple[Rule, type[SourceOptions | SinkOptions], Given, str]] = 
             rules.refuse_byte_limits_of_clusters,
             SourceOptions,
             {name: "64m"},
-            f"Option {name} cannot be used with nameServers: Apache's brokers do not tell the sizes of messages that "
-            f"are not read yet. Remove it, or set {instead} instead.",
+            f"Option {name} cannot be used with nameServers: Apache's brokers do not report the sizes of unread "
+            f"messages. Remove it, or set {instead} instead.",
         )
         for name, instead in (
             ("maxBytesPerTrigger", "maxOffsetsPerTrigger"),

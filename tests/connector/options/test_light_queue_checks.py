@@ -18,17 +18,17 @@ LIGHT: list[tuple[Given, str]] = [
         {"topic": "%LMQ%a"},
         "Option parentTopic is missing: %LMQ%a is a light message queue, which has no route of its own",
     ),
-    ({"parentTopic": "orders"}, "Option parentTopic is orders. It is the topic whose brokers have the light message"),
-    ({"topic": "%LMQ%$orders$a", "parentTopic": "orders"}, "Lite topics need none."),
-    ({"topic": "%LMQ%a", "parentTopic": "%LMQ%b"}, "Option parentTopic is %LMQ%b. It is the topic"),
+    ({"parentTopic": "orders"}, "Option parentTopic is orders. It must be an ordinary topic"),
+    ({"topic": "%LMQ%$orders$a", "parentTopic": "orders"}, "lite topics need no parentTopic."),
+    ({"topic": "%LMQ%a", "parentTopic": "%LMQ%b"}, "Option parentTopic is %LMQ%b. It must be an ordinary topic"),
     ({"topic": "orders,sales", "liteTopics": "a"}, "Option liteTopics names lite topics of one topic."),
     ({"topic": "%LMQ%$orders$a", "liteTopics": "a"}, "Options liteTopics and topic both name light message queues."),
-    ({"topic": "%LMQ%a", "parentTopic": "orders", "namespace": "shop"}, "for a namespace, which has none"),
+    ({"topic": "%LMQ%a", "parentTopic": "orders", "namespace": "shop"}, "which cannot be in a namespace"),
     ({"liteTopics": "a", "namespace": "shop"}, "Remove option namespace."),
 ]
 """Light message queues that cannot be read from a cluster as the options say."""
 OF_QUEUES: list[tuple[Given, str]] = [
-    ({"topicPattern": "%LMQ%.*"}, "light message queues are in no list of topics"),
+    ({"topicPattern": "%LMQ%.*"}, "servers do not list light message queues as topics"),
     ({"topicPattern": "orders.*", "liteTopics": "a"}, "Option liteTopics names lite topics of one topic."),
     ({"assign": '{"%LMQ%$orders$a":{"broker-a":[0,1]}}'}, "Option assign names %LMQ%$orders$a/broker-a/1, but a light"),
     ({"assign": '{"%LMQ%a":{"broker-a":[0]}}'}, "Option parentTopic is missing: %LMQ%a is a light message queue"),

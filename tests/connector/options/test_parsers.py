@@ -111,7 +111,7 @@ CONSUMERS = "Expected 1 to 10000 names in ASCII without spaces, separated by com
         *[(parse_consumers, bad, CONSUMERS) for bad in ("", "a,,b", "a b", "ä")],
         (parse_consumers, "a,b,a", "It names a twice."),
         (parse_topic_pattern, "(", "It is not a regular expression of Python ("),
-        (parse_topic_pattern, "", "It matches no topic's name."),
+        (parse_topic_pattern, "", "It is empty, so it matches no topic."),
     ],
 )
 def test_bad_values_are_refused(parse: Callable[[str], Any], text: str, refusal: str) -> None:

@@ -48,7 +48,7 @@ def test_every_option_is_read() -> None:
     assert given.connection.client_id == "10.0.0.1@DEFAULT"
 
 
-CLIENT_ID = "Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too."
+CLIENT_ID = "Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, because a directory gets this name, too."
 DURATION = "Expected a duration from 0 ms to 3600000 ms, such as 15m, 5s or 500ms."
 
 

@@ -137,7 +137,7 @@ def test_damaged_offsets_are_refused_and_shown(damage: dict[str, Any]) -> None:
 
 
 A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
-ADVICE = "To go on without them, set option failOnDataLoss to false"
+ADVICE = "To continue without them, set option failOnDataLoss to false"
 
 
 def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, TopicBounds]:

@@ -209,8 +209,8 @@ def test_a_query_does_not_stop_reading_a_queue_silently() -> None:
     with pytest.raises(OptionError) as refused:
         keep_allocated(topics("x/r1@a/0", "x/r2@b/0"), queues("x/r1@a/0", "x/r2@b/0"), ROOM_1)
     assert str(refused.value) == (
-        "The query already reads x/r2@b/0, but allocateStrategy MACHINE_ROOM now gives it to no partition. "
-        "Add what is missing to its parameters, or start the query with a new checkpoint."
+        "The query already reads x/r2@b/0, but allocateStrategy MACHINE_ROOM no longer gives them to any partition. "
+        "Add these queues to its parameters, or start the query with a new checkpoint."
     )
 
 

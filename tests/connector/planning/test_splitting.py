@@ -109,7 +109,7 @@ def test_a_plan_of_too_many_partitions_is_refused() -> None:
         split_partitions([(entry("t1", 0, 100_001),)], None, 1)
     assert str(refused.value) == (
         "Option maxRecordsPerPartition is 1, which splits the 100001 messages of a micro-batch into 100001 partitions; "
-        "the limit is 100000. Raise it, or set maxOffsetsPerTrigger."
+        "the limit is 100000. Raise maxRecordsPerPartition, or set maxOffsetsPerTrigger."
     )
 
 
@@ -174,7 +174,7 @@ def test_a_plan_of_too_many_partitions_by_bytes_is_refused(monkeypatch: pytest.M
         split_by_bytes([tuple(ranges("t1 0-9"))], 10, cutter)
     assert str(refused.value) == (
         "Option maxBytesPerPartition is 10, which splits the 9 messages of a micro-batch into more than 4 partitions, "
-        "which is the limit. Raise it, or set maxBytesPerTrigger."
+        "which is the limit. Raise maxBytesPerPartition, or set maxBytesPerTrigger."
     )
     assert cutter.calls[-1][0].parts_max == 5  # more than the limit of partitions need not be known
 

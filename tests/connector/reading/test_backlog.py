@@ -111,7 +111,7 @@ def test_queues_without_a_task_are_named_once_and_not_read(
 
 def test_a_query_does_not_leave_a_queue_that_it_has_read(start_query: StartQuery) -> None:
     with pytest.raises(
-        OptionError, match=r"^The query already reads orders/a/1, but allocateStrategy CONFIG now gives"
+        OptionError, match=r"^The query already reads orders/a/1, but allocateStrategy CONFIG no longer gives"
     ):
         start_query(CAUGHT_UP, **ONLY_QUEUE_0).plan()
 
@@ -313,7 +313,7 @@ def test_a_query_goes_on_without_a_loss_when_the_permission_to_read_is_back(
     query.plan()
     broker.other_topics["sales"] = TopicBounds("sales", {mine: Bounds(0, 6)}, {}, unreadable=[other])
     for _ in range(2):
-        with pytest.raises(RequestRefused, match="does not permit to read topic sales on broker b "):
+        with pytest.raises(RequestRefused, match="does not allow reading topic sales on broker b "):
             query.plan()
     broker.other_topics["sales"] = allowed
     assert query.plan()["offsets"] == {"sales": {"a": {"0": 5}, "b": {"0": 7}}}

@@ -43,8 +43,12 @@ def delete_queue(broker: FakeBrokerClient) -> None:
     ("change", "said", "start"),
     [
         (expire, "continues at offset 17, the earliest message that is left in the queue", 17),
-        (truncate, "continues with the earliest message of the queue, and may read messages again", 10),
-        (create_again_without_ids, "continues with the earliest message of the queue, and may read messages again", 0),
+        (truncate, "continues with the earliest message of the queue, and may read some messages twice", 10),
+        (
+            create_again_without_ids,
+            "continues with the earliest message of the queue, and may read some messages twice",
+            0,
+        ),
         (create_again_with_ids, "continues with the earliest message of the new topic", 2),
         (delete_queue, "reads the other queues, and keeps offset 14 in case this one comes back", 14),
     ],

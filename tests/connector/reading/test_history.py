@@ -93,7 +93,7 @@ def test_a_running_query_compares_after_an_event(
     broker.looked.clear()
     broker.messages[0, 15] = NEW._replace(offset=15)
     event(broker)
-    with pytest.raises(DataLoss, match="another message at offset 15"):
+    with pytest.raises(DataLoss, match="different message at offset 15"):
         query.plan()
     assert broker.looked == [{0: 15}]
 
@@ -106,10 +106,10 @@ def test_rewritten_history_ends_the_query_or_is_read_from_the_time_of_the_witnes
     with pytest.raises(DataLoss) as failed:
         start_query(passed()).plan()
     for part in (
-        "Queue orders/a/0 has another message at offset 13 than the one that the query has passed there: its history "
-        "was rewritten. The data of broker a was restored from a backup",
+        "Queue orders/a/0 has a different message at offset 13 from the one that the query has passed there: its "
+        "history was rewritten. The data of broker a was restored from a backup",
         "the query then continues with the first message that was stored at 1970-01-01T00:00:00.012+00:00 or later",
-        "may read messages again that it has read",
+        "may read some messages twice",
     ):
         assert part in str(failed.value)
     survivor = start_query(passed(), failOnDataLoss="false")
@@ -160,7 +160,7 @@ def test_an_unfinished_micro_batch_is_not_read_when_its_messages_are_others(
         with pytest.raises(DataLoss) as failed:
             query.reader.partitions(query.end, unfinished(OLD))
     for part in (
-        "Queue orders/a/0 has another message at offset 13 than the one that the query has passed there",
+        "Queue orders/a/0 has a different message at offset 13 from the one that the query has passed there",
         "was created again, after the query had planned a micro-batch that it has not finished.",
         "the query then reads this micro-batch as it was planned, and then continues with the first message that was "
         "stored at 1970-01-01T00:00:00.012+00:00 or later",
@@ -178,7 +178,7 @@ def test_what_survives_a_loss_reads_an_unfinished_micro_batch_as_planned_and_the
     assert broker.looked == []
     query.plan()
     assert query.tasks == [[(0, 12, 20)]]
-    assert "orders/a/0 has another message at offset 13" in caplog.text
+    assert "orders/a/0 has a different message at offset 13" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_without_an_answer_the_witness_stays_and_is_compared_later(
     query.plan()  # too early to ask again
     clock.passed_ms += 1_000
     grow(broker, 24)
-    with pytest.raises(DataLoss, match="another message at offset 13"):
+    with pytest.raises(DataLoss, match="different message at offset 13"):
         query.plan()
 
 

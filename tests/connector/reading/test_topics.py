@@ -16,7 +16,7 @@ A0, A1, B0 = MessageQueue("a", "x", 0), MessageQueue("a", "x", 1), MessageQueue(
 def test_a_named_topic_without_a_queue_to_read_is_refused_before_it_was_read() -> None:
     """A topic without the permission to read has a route, and no readable queue."""
     client = FakeBrokerClient({})
-    with pytest.raises(TopicMissing, match=r"^Topic orders at .* has no queue that can be read\. Give it"):
+    with pytest.raises(TopicMissing, match=r"^Topic orders at .* has no queue that can be read\. Make it readable"):
         find_topics(client, TopicSelection(names=("orders",)), (), None)
     before = MessageQueue("orders", "a", 0)
     assert find_topics(client, TopicSelection(names=("orders",)), (before,), None)["orders"].queues == {}
@@ -42,6 +42,6 @@ def test_a_queue_whose_permission_to_read_is_gone_is_no_loss(
     if not is_refused:
         assert list(find_topics(client, selection, known, None)["a"].queues) == [A0]
         return
-    with pytest.raises(RequestRefused, match=r"does not permit to read topic a on broker x .*updateTopicPerm") as error:
+    with pytest.raises(RequestRefused, match=r"does not allow reading topic a on broker x .*updateTopicPerm") as error:
         find_topics(client, selection, known, None)
     assert error.value.code == "NO_PERMISSION"

@@ -125,7 +125,7 @@ def _encode_rest(wanted: RangeToCut, found: Sequence[Part]) -> v1.RangeToCut:
 def explain_no_sizes(endpoints: str) -> str:
     """Returns the text of the error for a server that does not report the sizes of messages."""
     return (
-        f"The server at {endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
+        f"The server at {endpoints} does not report the sizes of messages, as options maxBytesPerTrigger and "
         "maxBytesPerPartition require: it lacks CutRanges of rmqpull.v1 (extension columns). "
         "Limit the number of messages instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."
     )

@@ -47,8 +47,8 @@ _REFUSALS = {
     "FORBIDDEN": _Refusal(advice="Check the permissions of the topic, of the group, and of the access key's user."),
     "TOO_MANY_REQUESTS": _Refusal(
         BrokerBusy,
-        "It was retried as long and as often as request timeout and retries permit (options requestTimeoutMs and "
-        "requestRetries). Raise them, or send fewer requests.",
+        "It was retried as long and as often as the request timeout and the retries allow (options requestTimeoutMs "
+        "and requestRetries). Raise them, or send fewer requests.",
     ),
     "INTERNAL_ERROR": _Refusal(BrokerFailed, _SEE_LOG),
     "INTERNAL_SERVER_ERROR": _Refusal(BrokerFailed, _SEE_LOG),
@@ -82,7 +82,7 @@ _HANDSHAKE_TEXTS = (
 )
 _OTHER_HOST = "The server's certificate is for another host: use the host name of the certificate."
 _HANDSHAKE_ADVICE = {
-    "WRONG_VERSION_NUMBER": "The server does not speak TLS on this port: use another port, or no TLS (option "
+    "WRONG_VERSION_NUMBER": "The server does not speak TLS on this port: use another port, or turn TLS off (option "
     "tlsEnabled).",
     "hostname verification": _OTHER_HOST,
     "is not in peer certificate": _OTHER_HOST,
@@ -220,7 +220,7 @@ class FailedAttempts:
         if self._connection.tls is not None:
             asks = "Does it require a client certificate? Then set options tlsCertFile and tlsKeyFile."
         return (
-            f"The server at {addresses} closed the connection {CLOSINGS_MAX} times in a row without an answer to "
+            f"The server at {addresses} closed the connection {CLOSINGS_MAX} times in a row without a response to "
             f"{self._method.name}. {asks} Otherwise check that this is the address of a RocketMQ server."
         )
 

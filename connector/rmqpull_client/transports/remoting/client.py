@@ -54,7 +54,7 @@ class RemotingClient:
     def abilities(self) -> ClientAbilities:
         """What the remoting protocol can do: it does not report message sizes. No server is asked."""
         return ClientAbilities(
-            no_sizes=f"The cluster at {self.endpoints} does not tell the sizes of messages, as options "
+            no_sizes=f"The cluster at {self.endpoints} does not report the sizes of messages, as options "
             "maxBytesPerTrigger and maxBytesPerPartition require: the remoting protocol has no such request. Limit the "
             "number of messages instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."
         )

@@ -152,7 +152,7 @@ class ConsumerGroups:
             more = f" and {len(members) - 3} more" if len(members) > 3 else ""
             raise OptionError(
                 f"Consumer group {group} has members in the cluster at {self._channel.endpoints}: "
-                f"{', '.join(members[:3])}{more}. Its consumer offsets are theirs. Use another group (option "
+                f"{', '.join(members[:3])}{more}. They set its consumer offsets. Use another group (option "
                 "consumerGroup), or set option commitOffsets to false."
             )
         self._checked_s[group] = now_s

@@ -78,8 +78,8 @@ class BoundsQuery:
         ):
             if response.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise OptionError(
-                    f"Broker {queue.broker_name} keeps no light message queues, such as {queue.topic}. Its operator "
-                    "sets enableLmq=true and enableMultiDispatch=true in its configuration."
+                    f"Broker {queue.broker_name} keeps no light message queues, such as {queue.topic}. Set "
+                    "enableLmq=true and enableMultiDispatch=true in the broker's configuration."
                 )
             self._with_light_queues.add(queue.broker_name)
 

@@ -152,7 +152,7 @@ def test_no_tls_at_a_server_with_tls_is_not_retried_until_the_request_timeout(
         assert len(bodies(opened(secured))) == 3
     error = refusal(Connection(proxy.endpoints, LONG_MS, credentials=CREDENTIALS), opened)
     assert isinstance(error, HandshakeFailed)
-    assert f"The server at {proxy.endpoints} closed the connection 4 times in a row without an answer" in str(error)
+    assert f"The server at {proxy.endpoints} closed the connection 4 times in a row without a response" in str(error)
     assert "Does it require TLS? Then set option tlsEnabled to true." in str(error)
 
 

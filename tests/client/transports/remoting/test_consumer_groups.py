@@ -124,7 +124,7 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
 @pytest.mark.parametrize(
     ("remark", "advice"),
     [
-        ("org.apache.rocketmq.acl.common.AclException: No default permission for g", "Give the user"),
+        ("org.apache.rocketmq.acl.common.AclException: No default permission for g", "Grant the user"),
         ("org.apache.rocketmq.acl.common.AclException: Check signature failed", "Check the access key"),
         ("a null pointer", "See the broker's log"),
         ('because "consumerGroupInfo" is null or of another user', "See the broker's log"),

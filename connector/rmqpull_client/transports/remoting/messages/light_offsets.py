@@ -45,7 +45,7 @@ def set_light_offsets(table: RecordTable, queues: Sequence[str | None]) -> Recor
     is_kept = np.ones(len(table), bool)
     for row in untold[np.unique(table.body_indexes[untold], return_index=True)[1]].tolist():
         body = int(table.body_indexes[row])
-        reason = f"it does not tell its offset in {queues[body]}"
+        reason = f"it does not name its offset in {queues[body]}"
         damaged[body] = DamagedRecord(body, int(table.positions[row]), None, reason)
         is_kept[row:] &= table.body_indexes[row:] != body
     found = replace(table, queue_offsets=offsets, damaged=tuple(damaged[body] for body in sorted(damaged)))

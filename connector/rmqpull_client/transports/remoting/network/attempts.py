@@ -124,11 +124,11 @@ class Attempts:
         elif place.is_slave:
             text += "It is a slave. Start its master, or set slaveReadEnable=true if the slave should serve reads too. "
         if place.is_slave:
-            text += "It was retried as long and as often as options serverAwayTimeoutMs and requestRetries permit."
+            text += "It was retried as long and as often as options serverAwayTimeoutMs and requestRetries allow."
         else:
             text += (
-                "It was retried as long and as often as request timeout and retries permit (options requestTimeoutMs "
-                "and requestRetries). Raise them, or send fewer requests."
+                "It was retried as long and as often as the request timeout and the retries allow (options "
+                "requestTimeoutMs and requestRetries). Raise them, or send fewer requests."
             )
         return BrokerBusy(code, text)
 
@@ -138,7 +138,7 @@ class Attempts:
         if self._connection.tls is not None:
             asks = "Does it require a client certificate? Then set options tlsCertFile and tlsKeyFile."
         return (
-            f"The {places} took {CLOSINGS_MAX} connections in a row and closed each without an answer to "
+            f"The {places} took {CLOSINGS_MAX} connections in a row and closed each without a response to "
             f"{name_request(self._request.code)}. {asks} Otherwise check that this is the address of a RocketMQ server."
         )
 
@@ -178,7 +178,7 @@ class Attempts:
         seen = set(self._seen)
         wrong = {place.address for place in seen if place.is_given}.intersection(self._connection.addresses)
         if wrong:
-            return f"{min(wrong)} is the address of a name server: give that of the broker (option brokerAddresses)."
+            return f"{min(wrong)} is the address of a name server: give the broker's address (option brokerAddresses)."
         is_name_server = self._target == NAME_SERVER
         if seen and all(map(self._has_answered, seen)):
             return ask_for_restart("name server" if is_name_server else "broker", self._limiting_option) + tls
@@ -186,10 +186,10 @@ class Attempts:
             option = "nameServers" if is_name_server else "brokerAddresses"
             return name_first_check("; ".join(map(str, self._seen.values())), option) + tls
         return (
-            f"The name server at {self._connection.name_servers} told this address. If it cannot be reached from this "
+            f"The name server at {self._connection.name_servers} gave this address. If it cannot be reached from this "
             "machine, as is common with brokers in containers or in other networks, set option brokerAddresses to one "
-            f"that can, such as {self._target.broker_name}=HOST:PORT. {self._tell_other_entries()}"
-            f"Otherwise check that the broker is running.{tls}"
+            f"that can, such as {self._target.broker_name}=HOST:PORT. {self._tell_other_entries()}Otherwise check that "
+            f"the broker is running.{tls}"
         )
 
     def _tell_other_entries(self) -> str:
@@ -217,18 +217,18 @@ class Attempts:
         if self._target == NAME_SERVER:
             return (
                 f"{speaks}Set option nameServers to the address of a name server, whose port is 9876 by default; the "
-                "address of rmqpull-broker belongs into option endpoints."
+                "address of rmqpull-broker belongs in option endpoints."
             )
         if any(place.is_given for place in self._seen):
             return f"{speaks}Option brokerAddresses names this address: check that it is the broker's."
         if any(place.is_proxy for place in self._seen):
             return (
-                f"{speaks}A proxy told this address: in local mode it names its gRPC port, which serves no pulls. Set "
+                f"{speaks}A proxy gave this address: in local mode it names its gRPC port, which serves no pulls. Set "
                 "option nameServers to the addresses of the cluster's name servers, or brokerAddresses to the port of "
                 f"the broker itself, such as {self._target.broker_name}=HOST:10911."
             )
         return (
-            f"{speaks}The name server at {self._connection.name_servers} told this address. From this machine it leads "
+            f"{speaks}The name server at {self._connection.name_servers} gave this address. From this machine it leads "
             "to another server, as is common with brokers in containers or in other networks: set option "
             f"brokerAddresses to one that leads to the broker, such as {self._target.broker_name}=HOST:PORT."
         )
@@ -237,7 +237,7 @@ class Attempts:
 def _advise_on_tls(text: str, target: Target) -> str:
     lower = text.lower()
     if any(words in lower for words in _NO_TLS_TEXTS):
-        return "The server does not speak TLS on this port: use another port, or no TLS (option tlsEnabled)."
+        return "The server does not speak TLS on this port: use another port, or turn TLS off (option tlsEnabled)."
     if "hostname mismatch" in lower or "ip address mismatch" in lower:
         how = "in option nameServers" if target == NAME_SERVER else "with option brokerAddresses"
         return f"The server's certificate is for another host: name the host of the certificate {how}."

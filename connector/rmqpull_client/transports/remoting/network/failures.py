@@ -47,8 +47,8 @@ class _Refusal(NamedTuple):
 _CHECK_KEYS = "Check the access key and the secret key (options accessKey and secretKey), and this user's permissions."
 _SET_KEYS = "The cluster checks access keys: set options accessKey and secretKey."
 _GIVE_RIGHTS = (
-    "Give the user of the access key the right: PUB of the topic to write; SUB of topic and group to read, and with "
-    "the access lists of 5.3 also GET of the topic."
+    "Grant the user of the access key PUB on the topic to write; SUB on topic and group to read, and with the access "
+    "lists of 5.3 also GET on the topic."
 )
 _SEE_LOG = "See the broker's log."
 _CREATE_GROUP = (

@@ -131,7 +131,7 @@ class Listings:
             try:
                 yield self.list_brokers(min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000))
             except (BrokerUnavailable, BrokerBusy) as error:
-                _logger.debug("The registered brokers cannot be asked for: %s", error)
+                _logger.debug("Cannot ask which brokers are registered: %s", error)
             except RequestRefused:
                 yield None
             self._cluster.leave_name_server(name_server.address)
@@ -146,12 +146,12 @@ class Listings:
         try:
             brokers = self.list_brokers(min(REFRESH_MAX_S, self._servers.connection.request_timeout_ms / 2000))
         except RmqpullError as error:  # not every compatible name server has this request
-            _logger.info("The names in option brokerAddresses cannot be checked: %s", error)
+            _logger.info("Cannot check the names in option brokerAddresses: %s", error)
             return
         if unknown := [name for name in unnamed if name not in brokers]:
             _logger.warning(
                 "Option brokerAddresses names %s, which the cluster at %s does not have now. Its brokers are %s. If "
-                "one of these is meant, correct the name.",
+                "you mean one of these, correct the name.",
                 join_names(unknown),
                 self._endpoints,
                 join_names(sorted(brokers)),

@@ -60,8 +60,8 @@ class Routes:
             return routes[topic]
         if self._find_away([self._find_name(topic)]) is not None:
             raise BrokerUnavailable(
-                f"No broker is registered at the name server at {self._endpoints}, so nobody knows topic {topic}. "
-                "Check that the brokers are running, and that their namesrvAddr names this name server."
+                f"No broker is registered at the name server at {self._endpoints}, so the route of topic {topic} is "
+                "unknown. Check that the brokers are running, and that their namesrvAddr names this name server."
             )
         raise self.make_no_topic_error(topic)
 
@@ -191,7 +191,7 @@ class Routes:
                 self._ask_routes(known, until_s, is_tried_once=True)
             except (BrokerUnavailable, BrokerBusy, HandshakeFailed) as error:
                 level = logging.DEBUG if self._is_without_name_server else logging.WARNING
-                _logger.log(level, "The known routes are used on, because new ones cannot be asked for: %s", error)
+                _logger.log(level, "Keeping the known routes, because new ones cannot be requested: %s", error)
                 self._is_without_name_server = True
                 for name in known:
                     self._cluster.keep(name, self._clock())

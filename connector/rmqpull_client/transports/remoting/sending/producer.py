@@ -113,7 +113,8 @@ class RemotingProducer:
         """
         if is_light(topic):
             raise RequestRefused(
-                "ILLEGAL_TOPIC", f"Topic {topic} is a light message queue. No message is sent to one: name a topic."
+                "ILLEGAL_TOPIC",
+                f"Topic {topic} is a light message queue. Messages cannot be sent to it directly: name a topic.",
             )
         connection = self._channel.connection
         limit = TimeLimit.of(connection, self._clock())

@@ -49,7 +49,7 @@ def make_last_error(request: SendRequest) -> RmqpullError:
         return error
     again = (
         f"{str(error).rstrip()} It was sent {request.retries} times, as often and as long as the retries and the time "
-        "limit permit (options retryTimesWhenSendFailed and sendMsgTimeout). Messages of it may be stored."
+        "limit allow (options retryTimesWhenSendFailed and sendMsgTimeout). Some of its messages may be stored."
     )
     kind = BrokerFailed if error.code == ResponseCode.SYSTEM_ERROR.name else BrokerBusy
     return kind(error.code, again)

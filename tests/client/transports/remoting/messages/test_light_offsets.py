@@ -49,7 +49,7 @@ def test_a_message_that_does_not_tell_its_offset_ends_its_body() -> None:
         assert found.body_indexes.tolist() == [0, 1, 1]
         (damaged,) = found.damaged
         assert (damaged.body_index, damaged.queue_offset) == (0, None)
-        assert damaged.reason == "it does not tell its offset in %LMQ%a"
+        assert damaged.reason == "it does not name its offset in %LMQ%a"
 
 
 def test_a_damaged_record_does_not_tell_the_offset_of_its_parent_topic() -> None:

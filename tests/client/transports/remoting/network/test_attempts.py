@@ -20,7 +20,7 @@ PULL = RemotingCommand(11)
 @pytest.mark.parametrize(
     ("place", "advice"),
     [
-        (BROKER, r"The name server at 10\.0\.0\.9:9876 told this address\. .*brokerAddresses .*broker-a=HOST:PORT\.$"),
+        (BROKER, r"The name server at 10\.0\.0\.9:9876 gave this address\. .*brokerAddresses .*broker-a=HOST:PORT\.$"),
         (
             BROKER._replace(is_given=True),
             r"Option brokerAddresses names this address: check that it is the broker's\.$",

@@ -117,7 +117,7 @@ def test_a_registered_address_that_nobody_responds_at_is_told_within_the_request
     for part in (
         "Broker broker-a did not respond to GET_MAX_OFFSET within 400 ms",
         f"127.0.0.1:{address[1]}: ",
-        f"The name server at {channel.endpoints} told this address",
+        f"The name server at {channel.endpoints} gave this address",
         "option brokerAddresses",
         "broker-a=HOST:PORT",
     ):

@@ -179,7 +179,7 @@ def test_wrong_addresses(apache: ApacheCluster, connect: Open) -> None:
 def test_a_grpc_port_in_the_place_of_a_name_server(apache: ApacheCluster, connect: Open) -> None:
     with running_broker({"orders": 1}) as grpc_broker:
         channel = connect(apache, SHORT_MS, name_servers=grpc_broker.endpoints)
-        with pytest.raises(HandshakeFailed, match=r"The server speaks gRPC.*belongs into option endpoints"):
+        with pytest.raises(HandshakeFailed, match=r"The server speaks gRPC.*belongs in option endpoints"):
             channel.listings.list_topics()
 
 
@@ -291,7 +291,7 @@ def test_a_slave_responds_while_its_master_is_away(start_apache: StartApache, co
     [
         (Credentials(ADMIN.access_key, ADMIN.secret_key), "others", ""),
         (Credentials("tests-reader", "secret-of-reader"), "orders", ""),
-        (Credentials("tests-reader", "secret-of-reader"), "others", "Give the user of the access key the right"),
+        (Credentials("tests-reader", "secret-of-reader"), "others", "Grant the user of the access key PUB"),
         (Credentials("tests-reader", "wrong-secret"), "orders", "Check the access key and the secret key"),
         (Credentials("tests-nobody", "wrong-secret"), "orders", "Check the access key and the secret key"),
         (None, "orders", "The cluster checks access keys: set options accessKey and secretKey"),

@@ -65,7 +65,7 @@ def test_a_user_with_rights_writes_and_reads(cluster: ProxiedCluster, authority:
     [
         ("may-all", "wrong", "Check the access key and the secret key"),
         ("nobody", "secret", "Check the access key and the secret key"),
-        ("may-nothing", "secret-of-may-nothing", "Give the user of the access key the right"),
+        ("may-nothing", "secret-of-may-nothing", "Grant the user of the access key PUB"),
     ],
 )
 def test_others_are_refused_with_what_to_do(

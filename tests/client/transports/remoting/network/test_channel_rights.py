@@ -87,7 +87,9 @@ def test_a_reader_needs_its_topic_and_its_group(connect_as: Callable[[str], Brok
 def test_who_lacks_a_right_to_read_is_told_which_ones_are_needed(
     connect_as: Callable[[str], BrokerClient], user: str
 ) -> None:
-    with pytest.raises(RequestRefused, match=r"Give the user .* SUB of topic and group to read, and with the access l"):
+    with pytest.raises(
+        RequestRefused, match=r"Grant the user .* SUB on topic and group to read, and with the access l"
+    ):
         read(connect_as(user))
 
 
@@ -97,5 +99,5 @@ def test_a_writer_needs_its_topic(guarded: ApacheCluster) -> None:
     assert "NORMAL" in writer.query_message_types("orders")
     for count in (1, 3):
         send(writer, count)
-    with pytest.raises(RequestRefused, match=r"Give the user .* PUB of the topic to write"):
+    with pytest.raises(RequestRefused, match=r"Grant the user .* PUB on the topic to write"):
         send(get_producer(make_connection(guarded, "may-read")), 1)

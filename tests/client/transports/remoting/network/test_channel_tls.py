@@ -107,7 +107,7 @@ def test_a_certificate_must_be_valid(
 
 
 def test_tls_to_a_server_without_tls(serve: Serve, authority: CertificateAuthority) -> None:
-    text = "name server 127.0.0.1.*does not speak TLS on this port: use another port, or no TLS"
+    text = "name server 127.0.0.1.*does not speak TLS on this port: use another port, or turn TLS off"
     with pytest.raises(HandshakeFailed, match=text):
         ask(serve(), Tls(str(authority.ca_file)))
 

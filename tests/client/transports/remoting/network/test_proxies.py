@@ -117,7 +117,7 @@ def test_a_request_that_a_proxy_does_not_serve_is_refused_with_its_name() -> Non
 
 def test_a_proxy_in_local_mode_is_refused_with_what_to_do() -> None:
     """It names its gRPC port, which greets with HTTP/2, as the address of its broker."""
-    text = r"gRPC \(HTTP/2\)\. A proxy told this address: in local mode .*brokerAddresses .*broker-a=HOST:10911"
+    text = r"gRPC \(HTTP/2\)\. A proxy gave this address: in local mode .*brokerAddresses .*broker-a=HOST:10911"
     settings = bytes.fromhex("00001e040000000000") + bytes(30)
     with (
         ScriptedServer(refuse_code, greeting=settings) as grpc,

@@ -330,7 +330,9 @@ def test_a_broker_that_another_name_server_knows_is_found_there(
 
 def test_a_name_server_without_brokers_does_not_make_a_topic_unknown(connect: Open, routes: RouteScript) -> None:
     restarted = Restarted(connect, routes)
-    with pytest.raises(BrokerUnavailable, match=r"No broker is registered at .* so nobody knows topic orders"):
+    with pytest.raises(
+        BrokerUnavailable, match=r"No broker is registered at .* so the route of topic orders is unknown"
+    ):
         restarted.channel.routes.get_route("orders")
 
 
