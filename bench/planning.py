@@ -25,7 +25,7 @@ from rich.console import Console
 from bench.machine_load import Others, pin_cores, refuse_a_busy_machine
 from bench.machine_lock import measure_alone
 from bench.planning_figures import LIMIT_MS, Planned, make_document, markdown
-from bench.planning_works import Feed, PlanningSizes, plan_first, plan_rounds, wait_for_rows
+from bench.planning_workloads import Feed, PlanningSizes, plan_first, plan_rounds, wait_for_rows
 from bench.remoting_servers import APACHE
 from bench.results import machine
 from bench.servers import broker

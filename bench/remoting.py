@@ -27,7 +27,7 @@ from bench.machine_lock import measure_alone
 from bench.remoting_servers import APACHE, ASYNC, SYNC, apache_servers, emulator
 from bench.remoting_sizes import QUICK, RemotingSizes
 from bench.remoting_starts import starts
-from bench.remoting_works import Pair, list_topics, works
+from bench.remoting_workloads import Pair, list_topics, works
 from bench.result_tables import conditions, cost_table, reasons, table
 from bench.results import machine
 from bench.sizes import chosen, size_options
