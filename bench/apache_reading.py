@@ -1,4 +1,4 @@
-"""Works that read a topic of a real Apache RocketMQ: rmqpull beside Apache's Java client and Spark's Kafka source."""
+"""Workloads that read a topic of a real Apache RocketMQ: rmqpull, Apache's Java client, and Spark's Kafka source."""
 
 from __future__ import annotations
 

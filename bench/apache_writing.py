@@ -1,4 +1,4 @@
-"""The work that writes to a real Apache RocketMQ: rmqpull beside Apache's Java producer and Spark's Kafka sink."""
+"""The workload that writes to a real Apache RocketMQ: rmqpull beside Apache's Java producer and Spark's Kafka sink."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def apache_writes(context: BenchContext) -> Iterator[Comparison]:
             running.create(topic, sizes.queues)
         rows = make_rows(context.spark, sizes.written_rows, sizes.body_bytes)
         to_apache = {"nameServers": running.name_servers, "topic": TOPICS[OURS], "delivery": "at-least-once"}
-        works: dict[str, Callable[[], float]] = {
+        workloads: dict[str, Callable[[], float]] = {
             OURS: partial(write_rows, rows, to_apache),
             JAVA: partial(running.write, TOPICS[JAVA], sizes.written_rows, sizes.body_bytes),
         }
@@ -39,9 +39,9 @@ def apache_writes(context: BenchContext) -> Iterator[Comparison]:
             with contain_failure(KAFKA, comparison):
                 peer.create(context.spark, KAFKA_TOPIC, sizes.queues)
             kept.callback(peer.delete, context.spark, KAFKA_TOPIC)
-            works[KAFKA] = partial(write_rows_to_kafka, rows, peer)
+            workloads[KAFKA] = partial(write_rows_to_kafka, rows, peer)
         costs, spent = Costs("batch write", COLUMNS), partial(spent_by_column, context, running)
-        watched = {name: costs.watch(name, sizes.written_rows, seconds, spent) for name, seconds in works.items()}
+        watched = {name: costs.watch(name, sizes.written_rows, seconds, spent) for name, seconds in workloads.items()}
         rates = {name: partial(_rate, sizes.written_rows, seconds) for name, seconds in watched.items()}
         measure_all([Contender(name, rate, [comparison]) for name, rate in rates.items()], sizes.runs)
         costs.drop_warm_ups()

@@ -52,9 +52,9 @@ BARE_SINGLE, BARE_BATCH = "bare gRPC, one message per call", "bare gRPC, 32 mess
 BARE_PUBLISH, BARE_PULL = "bare gRPC, columns in", "bare gRPC, columns out"
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(workload: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine and returns its result."""
-    return _LOOP.run_until_complete(work)
+    return _LOOP.run_until_complete(workload)
 
 
 def starts(results: Results) -> None:
@@ -106,10 +106,10 @@ def columns(results: Results, rows: int) -> None:
             results.add(f"columnar pull, {selection}, server's processor time", "s/million", cpu_s)
 
 
-def _columnar(running: Server, rows: int, work: Coroutine[Any, Any, float]) -> tuple[float, float]:
-    """Returns the rate of a work, and the server's processor time per million rows."""
+def _columnar(running: Server, rows: int, workload: Coroutine[Any, Any, float]) -> tuple[float, float]:
+    """Returns the rate of a workload, and the server's processor time per million rows."""
     before_s = running.cpu_s()
-    rate = run(work)
+    rate = run(workload)
     return rate, (running.cpu_s() - before_s) / rows * 1e6
 
 
@@ -120,8 +120,8 @@ def waits(results: Results, parked: int, wake_ups: int) -> None:
     with broker(None, {"t": 1}) as running:
 
         def look() -> None:
-            work = f"resident set with {parked:,} parked pulls"
-            results.add(work, "MB", running.resident_mb(), aim=Aim(at_most=300))
+            workload = f"resident set with {parked:,} parked pulls"
+            results.add(workload, "MB", running.resident_mb(), aim=Aim(at_most=300))
 
         took_ms = run(parked_wake_ups(running.endpoints, "t", parked, wake_ups, look))
         _wake_ups(results, f"{parked:,}", took_ms)
@@ -154,8 +154,8 @@ def stops(results: Results, parked: int) -> None:
         def stop() -> None:
             begun = time.perf_counter()
             process.stop()
-            work = f"SIGTERM to exit, {parked:,} parked"
-            results.add(work, "s", time.perf_counter() - begun, aim=Aim(at_most=2))
+            workload = f"SIGTERM to exit, {parked:,} parked"
+            results.add(workload, "s", time.perf_counter() - begun, aim=Aim(at_most=2))
 
         run(parked_pulls(process.endpoints, "t", parked, stop))
 
@@ -178,8 +178,8 @@ def delays(results: Results, messages: int) -> None:
                 before_mb = running.resident_mb()
                 run(send_delayed(running.endpoints, "later", messages, 32))
                 took_mb = running.resident_mb() - before_mb
-                work = f"resident set of {messages:,} delayed messages, {where}"
-                results.add(work, "MB", took_mb, aim=Aim(at_most=messages * DELAYED_BYTES_MAX / 1e6))
+                workload = f"resident set of {messages:,} delayed messages, {where}"
+                results.add(workload, "MB", took_mb, aim=Aim(at_most=messages * DELAYED_BYTES_MAX / 1e6))
 
 
 def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
@@ -198,8 +198,8 @@ def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
                 results.add(f"start with {sum(sizes):,} messages and a snapshot", "s", again.ready_s)
                 whole = max(sizes)
                 run(pull_rate(again.endpoints, f"t{whole}", 0, whole, ALL_COLUMNS))
-                work = f"resident set after all of {whole:,} were read"
-                results.add(work, "MB", again.resident_mb(), aim=Aim(at_most=500))
+                workload = f"resident set after all of {whole:,} were read"
+                results.add(workload, "MB", again.resident_mb(), aim=Aim(at_most=500))
         _recoveries(results, "published in columns", data_dir, sum(sizes), runs)
 
 
@@ -226,8 +226,8 @@ def _recoveries(results: Results, how: str, data_dir: Path, messages: int, runs:
         forget_derived(data_dir)
         with broker(data_dir) as rebuilt:
             took_s = rebuilt.ready_s - results.median(STARTS_EMPTY)
-            work = f"recovery from the commit log alone, {how}"
-            results.add(work, "s/million", took_s / messages * 1e6, aim=Aim(at_most=5))
+            workload = f"recovery from the commit log alone, {how}"
+            results.add(workload, "s/million", took_s / messages * 1e6, aim=Aim(at_most=5))
 
 
 def forget_derived(data_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""Load on a server: each function does one kind of work and returns its figure.
+"""Load on a server: each function runs one workload and returns its figure.
 
 The client is Python too and shares the machine with the server, so a figure contains both.
 """

@@ -36,7 +36,7 @@ def draw(comparisons: Sequence[Comparison], file: Path) -> None:
 
 
 def _panel(axes: Any, unit: str, comparisons: Sequence[Comparison], divisor: float) -> None:
-    """Draws a group of bars for each work, with the figures at their ends."""
+    """Draws a group of bars for each workload, with the figures at their ends."""
     names = [name for name in COLOURS if any(name in comparison.figures for comparison in comparisons)]
     height = _HEIGHT / len(names)
     for number, name in enumerate(names):

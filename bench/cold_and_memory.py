@@ -1,4 +1,4 @@
-"""Works that need a Spark session of their own: its first query, and the memory of a long read."""
+"""Workloads that need a Spark session of their own: its first query, and the memory of a long read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A work that several contenders do in turn: its figures, ratios and aims, and their form in JSON."""
+"""A workload that several contenders run in turn: its figures, ratios and aims, and their form in JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mismeasured(Exception):
 
 @dataclass
 class Comparison:
-    """The figures of one work.
+    """The figures of one workload.
 
     ``aims`` are for the ratio of rmqpull's median to that of the named contender; rmqpull's own aim is for its median.
     ``not_run`` says why a contender is missing, ``failed`` why it failed.
@@ -114,10 +114,10 @@ def contain_failure(contender: str, *comparisons: Comparison) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Contender:
-    """Does a work, and returns its figure. It may count for several comparisons."""
+    """Runs a workload, and returns its figure. It may count for several comparisons."""
 
     name: str
-    work: Callable[[], float]
+    workload: Callable[[], float]
     comparisons: Sequence[Comparison]
 
 
@@ -125,7 +125,7 @@ def measure(
     comparison: Comparison, contenders: Mapping[str, Callable[[], float]], runs: int, warm_ups: int = 1
 ) -> Comparison:
     """Measures the contenders of one comparison, as ``measure_all`` does."""
-    measure_all([Contender(name, work, [comparison]) for name, work in contenders.items()], runs, warm_ups)
+    measure_all([Contender(name, workload, [comparison]) for name, workload in contenders.items()], runs, warm_ups)
     return comparison
 
 
@@ -141,7 +141,7 @@ def measure_all(contenders: Sequence[Contender], runs: int, warm_ups: int = 1, *
             if any(name in comparison.failed for comparison in comparisons):
                 continue
             with contain_failure(name, *comparisons):
-                figure = contender.work()
+                figure = contender.workload()
                 for comparison in comparisons if number >= warm_ups else ():
                     comparison.add(name, figure)
 

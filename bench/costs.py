@@ -1,4 +1,4 @@
-"""Where the time of a work goes: the processor time of each kind of process, for each contender."""
+"""Where the time of a workload goes: the processor time of each kind of process, for each contender."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Costs:
         self.runs.setdefault(contender, []).append(taken)
 
     def watch(
-        self, contender: str, rows: int, work: Callable[[], float], spent: Callable[[], Spent]
+        self, contender: str, rows: int, workload: Callable[[], float], spent: Callable[[], Spent]
     ) -> Callable[[], float]:
-        """Returns the same work, which also adds its cost if it succeeds."""
+        """Returns the same workload, which also adds its cost if it succeeds."""
 
         def run() -> float:
             before = spent()
-            figure = work()
+            figure = workload()
             self.add(contender, before, spent(), rows)
             return figure
 
@@ -56,7 +56,7 @@ def costs_of(kept: Mapping[str, Any]) -> list[Costs]:
 
 
 def cost_rows(all_costs: Sequence[Costs]) -> Iterator[tuple[str, ...]]:
-    """Yields the head of a table, and a line for each contender of each work."""
+    """Yields the head of a table, and a line for each contender of each workload."""
     if not all_costs:
         return
     kinds = list(dict.fromkeys(kind for costs in all_costs for kind in costs.kinds))

@@ -118,8 +118,8 @@ def run_java(server: GrpcServer, topic: str, mode: str, group: str, consumers: i
     return found
 
 
-class Works:
-    """The works of a run, with their costs."""
+class Workloads:
+    """The workloads of a run, with their costs."""
 
     def __init__(self, servers: Mapping[str, GrpcServer], sizes: GrpcSizes) -> None:
         self._servers = servers
@@ -168,7 +168,7 @@ class Works:
         costs = Costs(comparison.title, KINDS)
         turns = {name: count() for name in self._servers}
 
-        def work(name: str, server: GrpcServer) -> float:
+        def workload(name: str, server: GrpcServer) -> float:
             before = server.cpu_s()
             topic = TOPIC if mode == "consume" else f"{WAKE}{next(turns[name])}"
             found = run_java(server, topic, mode, next(self._groups), consumers, messages)
@@ -176,7 +176,9 @@ class Works:
             costs.add(name, dict.fromkeys(KINDS, 0.0), spent, messages)
             return figure(found) if figure.__name__ == "rate" else figure(name, found)
 
-        contenders = [Contender(name, partial(work, name, one), [comparison]) for name, one in self._servers.items()]
+        contenders = [
+            Contender(name, partial(workload, name, one), [comparison]) for name, one in self._servers.items()
+        ]
         measure_all(contenders, self._sizes.runs, WARM_UPS, alternates=True)
         costs.drop_warm_ups(WARM_UPS)
         self.comparisons.append(comparison)
@@ -198,22 +200,22 @@ def main(quick: bool, file: Path | None, **asked: Any) -> None:
     others = Others()
     try:
         with pair(list_topics(sizes)) as servers:
-            works = Works(servers, sizes)
-            works.measure()
-        works.comparisons += measure_memory(sizes.waiting, sizes.in_flight)
+            workloads = Workloads(servers, sizes)
+            workloads.measure()
+        workloads.comparisons += measure_memory(sizes.waiting, sizes.in_flight)
     except SoftwareMissing as missing:
         raise click.ClickException(str(missing)) from None
     run = others.describe_run()
     of_run = {**machine(), "cores": cores, "rocketmq": RELEASE_5.server, **run}
     kept = make_document(
-        works.comparisons, of_run, {one.name: getattr(sizes, one.name) for one in fields(sizes)}, works.costs
+        workloads.comparisons, of_run, {one.name: getattr(sizes, one.name) for one in fields(sizes)}, workloads.costs
     )
     (file or RESULTS / ("grpc.json" if is_whole else "latest.json")).write_text(
         json.dumps(kept, indent=2) + "\n", encoding="utf-8"
     )
-    console.print(table(works.comparisons), cost_table(works.costs))
-    console.print(conditions(kept), *reasons(works.comparisons), sep="\n")
-    sys.exit(1 if any(comparison.failed for comparison in works.comparisons) else 0)
+    console.print(table(workloads.comparisons), cost_table(workloads.costs))
+    console.print(conditions(kept), *reasons(workloads.comparisons), sep="\n")
+    sys.exit(1 if any(comparison.failed for comparison in workloads.comparisons) else 0)
 
 
 if __name__ == "__main__":

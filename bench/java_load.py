@@ -1,4 +1,4 @@
-"""Apache's Java clients as the load of a benchmark: a warm JVM that runs one work after the other."""
+"""Apache's Java clients as the load of a benchmark: a warm JVM that runs one workload after the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class JavaLoad:
         self, name_servers: str, topic: str, rows: int, body_bytes: int, pull_batch_size: int = PULL_BATCH_SIZE
     ) -> float:
         """Lets a lite pull consumer count the messages of a topic. Returns the seconds with its start. Raises
-        Mismeasured, as all works do.
+        Mismeasured, as all workloads do.
         """
         return float(self._ask("read", name_servers, topic, rows, body_bytes, pull_batch_size))
 

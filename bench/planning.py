@@ -71,7 +71,7 @@ def run_server(name: str, topics: Mapping[str, int]) -> Iterator[Mapping[str, st
 
 
 def measure(server: str, option: Mapping[str, str], sizes: PlanningSizes) -> list[Planned]:
-    """Does all works on a server."""
+    """Runs all workloads on a server."""
     feeds = {topic: Feed(option, topic, queues) for topic, queues in list_topics(sizes).items()}
     many = plan_rounds(feeds["many"], sizes.rounds)
     one = plan_rounds(feeds["one"], sizes.single_rounds)
@@ -99,17 +99,17 @@ def main(names: Sequence[str], file: Path | None, **asked: Any) -> None:
     is_whole = file is None and not names and all(value is None for value in asked.values())
     cores = pin_cores()
     refuse_a_busy_machine(is_whole, Console(width=160))
-    gc.freeze()  # what the modules hold is no garbage, and the works collect often
-    others, works = Others(), list[Planned]()
+    gc.freeze()  # what the modules hold is no garbage, and the workloads collect often
+    others, workloads = Others(), list[Planned]()
     try:
         for name in names or SERVERS:
             with run_server(name, list_topics(sizes)) as option:
-                works += measure(SERVERS[name], option, sizes)
+                workloads += measure(SERVERS[name], option, sizes)
     except SoftwareMissing as missing:
         raise click.ClickException(str(missing)) from None
     run = others.describe_run()
     of_run = {**machine(), "cores": cores, "pyspark": SPARK_VERSION, "rocketmq": RELEASE_5.server, **run}
-    kept = make_document(of_run, {one.name: getattr(sizes, one.name) for one in fields(sizes)}, works)
+    kept = make_document(of_run, {one.name: getattr(sizes, one.name) for one in fields(sizes)}, workloads)
     file = file or RESULTS / ("planning.json" if is_whole else "latest.json")
     file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     click.echo(markdown(kept))

@@ -13,7 +13,7 @@ FORMAT = 1
 LIMIT_MS = 5.0
 """By how much witnesses may raise the p50."""
 HEAD = (
-    "work",
+    "workload",
     "server",
     "p50 ms",
     "p90 ms",
@@ -28,12 +28,12 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Planned:
-    """One work on one server, with witnesses and without. Times are in ms.
+    """One workload on one server, with witnesses and without. Times are in ms.
 
     ``new_witnesses`` is the median of those that a micro-batch has recorded. ``limit_ms`` is None where none applies.
     """
 
-    work: str
+    workload: str
     server: str
     times: int
     p50_ms: float
@@ -57,7 +57,7 @@ class Planned:
 
 
 class Times:
-    """The times of one work on one server."""
+    """The times of one workload on one server."""
 
     def __init__(self) -> None:
         self._took_ms: dict[bool, list[float]] = {True: [], False: []}
@@ -71,11 +71,11 @@ class Times:
         """Adds the number of witnesses that a micro-batch has recorded."""
         self._new_witnesses.append(count)
 
-    def summarize(self, work: str, server: str, limit_ms: float | None) -> Planned:
+    def summarize(self, workload: str, server: str, limit_ms: float | None) -> Planned:
         """Returns the figures. Raises IndexError without times."""
         ours, without = self._took_ms[True], self._took_ms[False]
         return Planned(
-            work,
+            workload,
             server,
             len(ours),
             p50_ms=round(percentile(ours, 50), 3),
@@ -87,31 +87,46 @@ class Times:
         )
 
 
-def make_document(machine: Mapping[str, str], asked: Mapping[str, Any], works: Sequence[Planned]) -> dict[str, Any]:
+def make_document(machine: Mapping[str, str], asked: Mapping[str, Any], workloads: Sequence[Planned]) -> dict[str, Any]:
     """Returns a run as JSON."""
     return {
         "format": FORMAT,
         "machine": dict(machine),
         "asked": dict(asked),
-        "works": [{**asdict(one), "slower_ms": round(one.slower_ms, 3), "verdict": one.verdict} for one in works],
+        "works": [_to_form(one) for one in workloads],
     }
 
 
-def read_works(kept: Mapping[str, Any]) -> list[Planned]:
-    """Returns the works of a run. Raises ValueError if ``kept`` is none."""
+def read_workloads(kept: Mapping[str, Any]) -> list[Planned]:
+    """Returns the workloads of a run. Raises ValueError if ``kept`` is none."""
     if kept.get("format") != FORMAT:
         raise ValueError(
             f"The results have format {kept.get('format')!r}; this reads {FORMAT}. Run: make bench-planning"
         )
-    derived = ("slower_ms", "verdict")
-    return [Planned(**{name: value for name, value in one.items() if name not in derived}) for one in kept["works"]]
+    return [_of_form(one) for one in kept["works"]]
 
 
-def rows(works: Sequence[Planned]) -> Iterator[tuple[str, ...]]:
-    """Yields a line for each work and server. The servers of a work stand together."""
-    for title in dict.fromkeys(one.work for one in works):
+def _to_form(one: Planned) -> dict[str, Any]:
+    """Returns the figures as JSON, which stored runs have too: there, the workload is called ``work``."""
+    figures = asdict(one)
+    return {
+        "work": figures.pop("workload"),
+        **figures,
+        "slower_ms": round(one.slower_ms, 3),
+        "verdict": one.verdict,
+    }
+
+
+def _of_form(form: Mapping[str, Any]) -> Planned:
+    others = ("work", "slower_ms", "verdict")
+    return Planned(form["work"], **{name: value for name, value in form.items() if name not in others})
+
+
+def rows(workloads: Sequence[Planned]) -> Iterator[tuple[str, ...]]:
+    """Yields a line for each workload and server. The servers of a workload stand together."""
+    for title in dict.fromkeys(one.workload for one in workloads):
         shown = title
-        for one in (one for one in works if one.work == title):
+        for one in (one for one in workloads if one.workload == title):
             with_and_without = (one.p50_ms, one.p90_ms, one.p50_without_ms, one.p90_without_ms)
             figures = [f"{figure:.2f}" for figure in with_and_without]
             limit = "" if one.limit_ms is None else f"<= {one.limit_ms:.2f}"
@@ -124,7 +139,7 @@ def markdown(kept: Mapping[str, Any] | None) -> str:
     """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is none."""
     if kept is None:
         return "Not measured yet."
-    lines = [HEAD, ("---",) * len(HEAD), *rows(read_works(kept))]
+    lines = [HEAD, ("---",) * len(HEAD), *rows(read_workloads(kept))]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     conditions = ", ".join(f"{name} {_plain(value)}" for name, value in {**kept["machine"], **kept["asked"]}.items())
     return f"{table}\n\n{conditions}."

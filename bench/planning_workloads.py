@@ -1,4 +1,7 @@
-"""The works that show what witnesses cost: two stream readers without Spark, one that looks at no message, in turn."""
+"""The workloads that show what witnesses cost.
+
+Two stream readers take turns, without Spark. One of them looks at no message.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Works that read a topic: whole, in part, filtered, with large bodies, with many queues, from its end."""
+"""Workloads that read a topic: whole, in part, filtered, with large bodies, with many queues, from its end."""
 
 from __future__ import annotations
 

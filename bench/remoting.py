@@ -27,7 +27,7 @@ from bench.machine_lock import measure_alone
 from bench.remoting_servers import APACHE, ASYNC, SYNC, apache_servers, emulator
 from bench.remoting_sizes import QUICK, RemotingSizes
 from bench.remoting_starts import starts
-from bench.remoting_workloads import Pair, list_topics, works
+from bench.remoting_workloads import Pair, list_topics, workloads
 from bench.result_tables import conditions, cost_table, reasons, table
 from bench.results import machine
 from bench.sizes import chosen, size_options
@@ -59,11 +59,11 @@ def pair(sizes: RemotingSizes, flush: str) -> Iterator[Pair]:
 
 
 def measured(sizes: RemotingSizes) -> Iterator[Found]:
-    """Runs all works. Yields after each what was measured so far."""
+    """Runs all workloads. Yields after each what was measured so far."""
     found = Found()
     for flush in (SYNC, ASYNC):
         with pair(sizes, flush) as running:
-            for comparisons, costs in works(running):
+            for comparisons, costs in workloads(running):
                 found.comparisons += comparisons
                 found.costs += costs
                 yield found

@@ -1,4 +1,4 @@
-"""The works that Apache's Java clients do with both servers, with their costs and the memory of the servers."""
+"""The workloads that Apache's Java clients run on both servers, with their costs and the memory of the servers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def list_topics(sizes: RemotingSizes) -> list[str]:
     return [ROWS, PUSHED, SINGLE, BATCHES, *(f"{WAKE}{number}" for number in range(WARM_UPS + sizes.runs))]
 
 
-def works(pair: Pair) -> Iterator[Measured]:
+def workloads(pair: Pair) -> Iterator[Measured]:
     """Measures everything, in the order in which it can go wrong last: memory at the end."""
     sizes, java = pair.sizes, pair.java
     idle = pair.compare("idle", "resident set of an idle server", "MB", Aim(at_most=RESIDENT_MB_MAX), OURS)

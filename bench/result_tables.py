@@ -11,12 +11,12 @@ from bench.comparison import OURS, Comparison, comparisons_of
 from bench.costs import Costs, cost_rows, costs_of
 from bench.results import Aim, shown
 
-HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull / contender", "aim", "")
+HEAD = ("workload", "unit", "contender", "median", "lowest", "highest", "rmqpull / contender", "aim", "")
 NOT_MEASURED = "Not measured yet."
 
 
 def rows(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, ...]]:
-    """Yields a line for each contender of each work."""
+    """Yields a line for each contender of each workload."""
     for comparison in comparisons:
         title, unit = comparison.title, comparison.unit
         for contender in comparison.contenders():

@@ -38,8 +38,8 @@ class Aim:
 
 
 @dataclass
-class Work:
-    """A work that was measured several times."""
+class Workload:
+    """A workload that was measured several times."""
 
     name: str
     unit: str
@@ -54,54 +54,54 @@ class Work:
 
 
 class Results:
-    """Figures by work, in the order of their first run."""
+    """Figures by workload, in the order of their first run."""
 
     def __init__(self) -> None:
-        self._works: dict[str, Work] = {}
+        self._workloads: dict[str, Workload] = {}
 
     def add(self, name: str, unit: str, figure: float, peer: str = "", aim: Aim | None = None) -> None:
-        """Adds the figure of a run. ``peer`` names the work that it is compared with."""
-        self._works.setdefault(name, Work(name, unit, peer, aim)).figures.append(figure)
+        """Adds the figure of a run. ``peer`` names the workload that it is compared with."""
+        self._workloads.setdefault(name, Workload(name, unit, peer, aim)).figures.append(figure)
 
     def median(self, name: str) -> float:
         """Returns the median so far."""
-        return self._works[name].median
+        return self._workloads[name].median
 
     def table(self) -> Table:
         """Returns the table to print."""
-        table = Table(Column("work", no_wrap=True), "unit", "median", "lowest", "highest", "of its peer", "aim", "")
-        for work in self._works.values():
-            low_to_high = map(shown, (work.median, min(work.figures), max(work.figures)))
-            ratio = self._ratio(work)
-            verdict = {None: "", True: "met", False: "[bold]missed[/]"}[self._is_met(work)]
+        table = Table(Column("workload", no_wrap=True), "unit", "median", "lowest", "highest", "of its peer", "aim", "")
+        for workload in self._workloads.values():
+            low_to_high = map(shown, (workload.median, min(workload.figures), max(workload.figures)))
+            ratio = self._ratio(workload)
+            verdict = {None: "", True: "met", False: "[bold]missed[/]"}[self._is_met(workload)]
             shown_ratio = "" if ratio is None else f"{ratio:.2f}"
-            table.add_row(work.name, work.unit, *low_to_high, shown_ratio, str(work.aim or ""), verdict)
+            table.add_row(workload.name, workload.unit, *low_to_high, shown_ratio, str(workload.aim or ""), verdict)
         return table
 
     def as_json(self) -> list[dict[str, Any]]:
         """Returns all figures as JSON."""
         return [
             {
-                "work": work.name,
-                "unit": work.unit,
-                "median": work.median,
-                "figures": work.figures,
-                "peer": work.peer or None,
-                "of_its_peer": self._ratio(work),
-                "aim": str(work.aim) if work.aim else None,
-                "is_met": self._is_met(work),
+                "work": workload.name,
+                "unit": workload.unit,
+                "median": workload.median,
+                "figures": workload.figures,
+                "peer": workload.peer or None,
+                "of_its_peer": self._ratio(workload),
+                "aim": str(workload.aim) if workload.aim else None,
+                "is_met": self._is_met(workload),
             }
-            for work in self._works.values()
+            for workload in self._workloads.values()
         ]
 
-    def _ratio(self, work: Work) -> float | None:
-        return work.median / self._works[work.peer].median if work.peer else None
+    def _ratio(self, workload: Workload) -> float | None:
+        return workload.median / self._workloads[workload.peer].median if workload.peer else None
 
-    def _is_met(self, work: Work) -> bool | None:
-        if work.aim is None:
+    def _is_met(self, workload: Workload) -> bool | None:
+        if workload.aim is None:
             return None
-        ratio = self._ratio(work) if work.aim.of_peer else work.median
-        return ratio is not None and work.aim.is_met(ratio)
+        ratio = self._ratio(workload) if workload.aim.of_peer else workload.median
+        return ratio is not None and workload.aim.is_met(ratio)
 
 
 def shown(value: float) -> str:

@@ -61,7 +61,7 @@ QUICK = Sizes(
 
 APACHE = Sizes(rows=6_000_000, written_rows=6_000_000)
 APACHE_QUICK = Sizes(runs=1, rows=400_000, written_rows=200_000)
-"""The sizes of the works on a real Apache RocketMQ."""
+"""The sizes of the workloads on a real Apache RocketMQ."""
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):

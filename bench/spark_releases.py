@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results" / "spark.json"
 OLDER, NEWEST = ("4.0", "4.1"), "4.3"
 RELEASES = (*OLDER, NEWEST)
-WORKS = ("reads", "write")
+WORKLOADS = ("reads", "write")
 RATIO_MIN = 0.9
 """What an older release must reach of the newest one."""
 FORMAT = 1
@@ -36,7 +36,7 @@ Figures = dict[str, dict[str, list[float]]]
 
 
 def run_suite(release: str, folder: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Runs the works with a release, and returns the JSON of the run. Raises ClickException."""
+    """Runs the workloads with a release, and returns the JSON of the run. Raises ClickException."""
     made = subprocess.run(["scripts/spark-environment", release], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if made.returncode:
         raise click.ClickException(f"there is no environment with PySpark {release}")
@@ -45,10 +45,20 @@ def run_suite(release: str, folder: Path, arguments: tuple[str, ...]) -> dict[st
     file.unlink(missing_ok=True)
     packages = os.pathsep.join(str(ROOT / root) for root in ("connector", "broker_emulator", "proto"))
     environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": packages}
-    command = [python, "-m", "bench.suite", "--quick", "--works", ",".join(WORKS), "--json", str(file), *arguments]
+    command = [
+        python,
+        "-m",
+        "bench.suite",
+        "--quick",
+        "--workloads",
+        ",".join(WORKLOADS),
+        "--json",
+        str(file),
+        *arguments,
+    ]
     subprocess.run(command, cwd=ROOT, env=environment)  # its exit code is that of aims, which belong to whole runs
     if not file.exists():
-        raise click.ClickException(f"the works have not run with PySpark {release}")
+        raise click.ClickException(f"the workloads have not run with PySpark {release}")
     kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return kept
 
@@ -80,21 +90,21 @@ class Collected:
 
     def as_json(self, conditions: Mapping[str, str]) -> dict[str, Any]:
         """Returns the figures as JSON."""
-        works = [
+        workloads = [
             {"name": name, "title": title, "unit": unit, "figures": self.figures[name]}
             for name, (title, unit) in self.titles.items()
         ]
-        return {"format": FORMAT, "machine": dict(conditions), "releases": self.versions, "works": works}
+        return {"format": FORMAT, "machine": dict(conditions), "releases": self.versions, "works": workloads}
 
 
 def rows(kept: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yields a line for each work and release: medians, and the ratios to the newest release and to Kafka's source."""
-    for work in kept["works"]:
-        ours, kafka = work["figures"][OURS], work["figures"].get(KAFKA, {})
+    """Yields a line for each workload and release: medians, and ratios to the newest release and to Kafka's source."""
+    for workload in kept["works"]:
+        ours, kafka = workload["figures"][OURS], workload["figures"].get(KAFKA, {})
         newest = statistics.median(ours[NEWEST])
         for release in RELEASES:
             median = statistics.median(ours[release])
-            title, unit = (work["title"], work["unit"]) if release == RELEASES[0] else ("", "")
+            title, unit = (workload["title"], workload["unit"]) if release == RELEASES[0] else ("", "")
             ratio = "" if release == NEWEST else f"{median / newest:.2f}"
             verdict = "" if release == NEWEST else "met" if median / newest >= RATIO_MIN else "missed"
             peer = statistics.median(kafka[release]) if kafka.get(release) else None
@@ -108,7 +118,7 @@ def markdown(kept: Mapping[str, Any] | None) -> str:
         return "Not measured yet."
     if kept.get("format") != FORMAT:
         raise ValueError(f"The results have format {kept.get('format')!r}; this reads {FORMAT}. Run: make bench-spark")
-    head = ("work", "unit", "PySpark", "rmqpull", f"to {NEWEST}", f">= {RATIO_MIN}", "Kafka", "rmqpull / Kafka")
+    head = ("workload", "unit", "PySpark", "rmqpull", f"to {NEWEST}", f">= {RATIO_MIN}", "Kafka", "rmqpull / Kafka")
     lines = [head, ("---",) * len(head), *rows(kept)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     releases = "".join(f"\n- {release}: {told}" for release, told in kept["releases"].items())
@@ -121,7 +131,7 @@ def markdown(kept: Mapping[str, Any] | None) -> str:
 def main(passes: int, arguments: tuple[str, ...]) -> None:
     """Measure each release in turn, print a table, and write all figures as JSON.
 
-    ARGUMENTS are those of the works, such as --rows 2000000.
+    ARGUMENTS are those of the workloads, such as --rows 2000000.
     """
     collected, whole = Collected(), Others()
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:

@@ -44,7 +44,7 @@ from processes.maven import SoftwareMissing
 
 RESULTS = Path(__file__).with_name("results")
 CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"
-WORKS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
+WORKLOADS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
     "reads": reads,
     "latency": latency,
     "filter": filtered,
@@ -59,39 +59,39 @@ WORKS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
     "apache-reads": apache_reads,
     "apache-writes": apache_writes,
 }
-QUICK_WORKS = ("reads", "write", "latency", "filter", "newest")
+QUICK_WORKLOADS = ("reads", "write", "latency", "filter", "newest")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The works of a whole run and of a quick run, with their sizes. ``name`` is that of the file with the results.
+    """The workloads of a whole run and of a quick run, with their sizes. ``name`` is that of the file with the results.
 
     ``shown_sizes`` are the sizes that matter.
     """
 
     name: str
-    works: tuple[str, ...]
+    workloads: tuple[str, ...]
     sizes: Sizes
-    quick_works: tuple[str, ...]
+    quick_workloads: tuple[str, ...]
     quick_sizes: Sizes
     shown_sizes: tuple[str, ...]
 
 
-_APACHE_WORKS = ("apache-reads", "apache-writes")
-_OTHER_WORKS = tuple(name for name in WORKS if name not in _APACHE_WORKS)
+_APACHE_WORKLOADS = ("apache-reads", "apache-writes")
+_OTHER_WORKLOADS = tuple(name for name in WORKLOADS if name not in _APACHE_WORKLOADS)
 ON_APACHE = Suite(
     "apache",
-    works=_APACHE_WORKS,
+    workloads=_APACHE_WORKLOADS,
     sizes=APACHE,
-    quick_works=_APACHE_WORKS,
+    quick_workloads=_APACHE_WORKLOADS,
     quick_sizes=APACHE_QUICK,
     shown_sizes=("runs", "rows", "written_rows", "queues", "body_bytes"),
 )
 ON_OURS = Suite(
     "full",
-    works=_OTHER_WORKS,
+    workloads=_OTHER_WORKLOADS,
     sizes=Sizes(),
-    quick_works=QUICK_WORKS,
+    quick_workloads=QUICK_WORKLOADS,
     quick_sizes=QUICK,
     shown_sizes=tuple(size.name for size in fields(Sizes)),
 )
@@ -103,35 +103,40 @@ class Measured:
 
     kafka_source: str
     comparisons: list[Comparison] = field(default_factory=list)
-    works: list[str] = field(default_factory=list)
+    workloads: list[str] = field(default_factory=list)
     costs: list[Costs] = field(default_factory=list)
 
 
-class Works(click.ParamType[tuple[str, ...]]):
-    """Names of works, separated by commas."""
+class Workloads(click.ParamType[tuple[str, ...]]):
+    """Names of workloads, separated by commas."""
 
-    name = "works"
+    name = "workloads"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         """Returns the names, and refuses unknown ones."""
         names = tuple(value.split(","))
         for name in names:
-            if name not in WORKS:
-                self.fail(f"there is no work {name!r}; there are {', '.join(WORKS)}", param, ctx)
+            if name not in WORKLOADS:
+                self.fail(f"there is no workload {name!r}; there are {', '.join(WORKLOADS)}", param, ctx)
         return names
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="The most important works with smaller sizes, in under 5 minutes.")
+@click.option("--quick", is_flag=True, help="The most important workloads with smaller sizes, in under 5 minutes.")
 @click.option("--apache", "on_apache", is_flag=True, help="Measure on a real Apache RocketMQ, which Maven fetches.")
-@click.option("--works", type=Works(), help=f"Only these works, separated by commas: {', '.join(WORKS)}.")
+@click.option(
+    "--workloads",
+    "--works",
+    type=Workloads(),
+    help=f"Run only these workloads, separated by commas: {', '.join(WORKLOADS)}. --works is the old name.",
+)
 @click.option("--without-kafka", is_flag=True, help="Leave Kafka out.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
 @size_options(Sizes)
 def main(
     quick: bool,
     on_apache: bool,
-    works: tuple[str, ...] | None,
+    workloads: tuple[str, ...] | None,
     without_kafka: bool,
     file: Path | None,
     **asked: Any,
@@ -141,9 +146,9 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # then servers are stopped too
     suite = ON_APACHE if on_apache else ON_OURS
     sizes = chosen(suite.quick_sizes if quick else suite.sizes, asked)
-    names = works or (suite.quick_works if quick else suite.works)
+    names = workloads or (suite.quick_workloads if quick else suite.workloads)
     console = Console(width=160)
-    is_whole = file is None and not quick and works is None
+    is_whole = file is None and not quick and workloads is None
     cores = pin_cores()
     refuse_a_busy_machine(is_whole, console)
     file = file or RESULTS / "latest.json"
@@ -153,14 +158,14 @@ def main(
         run = others.describe_run()
         conditions_of_run = {**machine(), "cores": cores, **versions(found), **run}
         measured_sizes = {name: getattr(sizes, name) for name in suite.shown_sizes}
-        kept = document(found.comparisons, conditions_of_run, {"works": found.works, **measured_sizes}, found.costs)
+        kept = document(found.comparisons, conditions_of_run, {"works": found.workloads, **measured_sizes}, found.costs)
         file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")  # an interrupted run keeps its figures
     console.print(table(found.comparisons), *map(cost_table, [found.costs] if found.costs else []))
     console.print(conditions(kept), *reasons(found.comparisons), sep="\n")
     if is_whole:
         file.rename(RESULTS / f"{suite.name}.json")
         if suite is ON_OURS:
-            from bench.chart import draw  # other works need no matplotlib
+            from bench.chart import draw  # other workloads need no matplotlib
 
             draw(comparisons_of(kept), CHART)
     sys.exit(1 if any(comparison.failed for comparison in found.comparisons) else 0)
@@ -169,14 +174,15 @@ def main(
 def versions(found: Measured) -> dict[str, str]:
     """Returns the versions of the engine and its peers."""
     peer = {"kafka": KAFKA_VERSION, "spark-sql-kafka": found.kafka_source} if found.kafka_source else {}
-    rocketmq = {"rocketmq": ROCKETMQ_VERSION} if set(found.works) & set(ON_APACHE.works) else {}
+    rocketmq = {"rocketmq": ROCKETMQ_VERSION} if set(found.workloads) & set(ON_APACHE.workloads) else {}
     return {"spark": f"{SPARK_VERSION} local[{THREADS}]", **rocketmq, **peer}
 
 
-def measured(sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console) -> Iterator[Measured]:
-    """Runs the works one after the other, in one session and with one Kafka.
+def measured(sizes: Sizes, workloads: tuple[str, ...], with_kafka: bool, console: Console) -> Iterator[Measured]:
+    """Runs the workloads one after the other, in one session and with one Kafka.
 
-    Yields after each work what was measured so far. A work that fails is a line of its own, and the others continue.
+    Yields after each workload what was measured so far. A workload that fails is a line of its own, and the others are
+    still run.
     """
     with ExitStack() as running:
         peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
@@ -188,14 +194,14 @@ def measured(sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Co
         else:
             context.not_run = {KAFKA: missing or opened.kafka_source.missing}
         found = Measured(opened.kafka_source.version, costs=context.costs)
-        for name in works:
+        for name in workloads:
             begun = time.perf_counter()
             try:
-                found.comparisons += WORKS[name](context)
-            except Exception as error:  # noqa: BLE001 (whatever it is: the other works of a long run are worth keeping)
-                failure = Comparison(name, f"{name}, the whole work", "", failed={OURS: reason_of(error)})
+                found.comparisons += WORKLOADS[name](context)
+            except Exception as error:  # noqa: BLE001 (the other workloads of a long run are worth keeping)
+                failure = Comparison(name, f"{name}, the whole workload", "", failed={OURS: reason_of(error)})
                 found.comparisons.append(failure)
-            found.works.append(name)
+            found.workloads.append(name)
             console.print(f"{name} took {time.perf_counter() - begun:.0f} s")
             for reason in reasons([one for one in found.comparisons if one.failed]):
                 console.print(reason, markup=False)

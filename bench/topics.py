@@ -29,7 +29,7 @@ FILL_TIMEOUT_MS = 60_000
 
 @dataclass
 class BenchContext:
-    """What all works need: one Spark session for all sources, Kafka unless it is missing, and the sizes."""
+    """What all workloads need: one Spark session for all sources, Kafka unless it is missing, and the sizes."""
 
     spark: SparkSession
     sizes: Sizes
@@ -37,7 +37,7 @@ class BenchContext:
     not_run: dict[str, str] = field(default_factory=dict)
     """Why contenders are missing."""
     costs: list[Costs] = field(default_factory=list)
-    """Where the time of some works went. The works add them."""
+    """Where the time of some workloads went. The workloads add them."""
 
     @contextmanager
     def topic(self, rows: int, queues: int, body_bytes: int, rare: int = 0, with_kafka: bool = True) -> Iterator[Topic]:

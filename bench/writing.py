@@ -1,4 +1,4 @@
-"""The work that writes a batch: the same rows into rmqpull's broker, exactly once and at least once, and into Kafka."""
+"""The workload that writes a batch: the same rows to rmqpull's broker, exactly once and at least once, and to Kafka."""
 
 from __future__ import annotations
 

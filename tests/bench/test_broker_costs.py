@@ -40,9 +40,9 @@ def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(file.read_text(encoding="utf-8"))
-    works = {result["work"]: result for result in document["results"]}
-    assert all(work in done.stdout for work in works)
-    assert {work: result["aim"] for work, result in works.items() if result["aim"]} == {
+    workloads = {result["work"]: result for result in document["results"]}
+    assert all(workload in done.stdout for workload in workloads)
+    assert {workload: result["aim"] for workload, result in workloads.items() if result["aim"]} == {
         "start to ready": "<= 0.70",
         "resident set when ready": "<= 100",
         "columnar pull, body": ">= 1,500,000",
@@ -63,5 +63,7 @@ def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
     # An empty start is subtracted from recoveries, and ordinary messages from delayed ones: nothing may be left.
     may_be_nothing = ("recovery", "time", "delayed")
     assert all(
-        min(result["figures"]) > 0 for work, result in works.items() if not any(word in work for word in may_be_nothing)
+        min(result["figures"]) > 0
+        for workload, result in workloads.items()
+        if not any(word in workload for word in may_be_nothing)
     )

@@ -57,14 +57,14 @@ def test_without_a_figure_there_is_neither_ratio_nor_verdict() -> None:
 def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
     done: list[str] = []
 
-    def work(name: str) -> Callable[[], float]:
+    def workload(name: str) -> Callable[[], float]:
         def measured() -> float:
             done.append(name)
             return len(done)
 
         return measured
 
-    comparison = measure(Comparison("x", "x", "s"), {OURS: work("o"), KAFKA: work("k")}, runs=2)
+    comparison = measure(Comparison("x", "x", "s"), {OURS: workload("o"), KAFKA: workload("k")}, runs=2)
     assert "".join(done) == "okokok"
     assert comparison.figures == {OURS: [3, 5], KAFKA: [4, 6]}
 

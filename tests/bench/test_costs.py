@@ -1,4 +1,4 @@
-"""Where the time of a work goes: medians of runs, and the table."""
+"""Where the time of a workload goes: medians of runs, and the table."""
 
 from __future__ import annotations
 

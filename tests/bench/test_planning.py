@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.planning import SERVERS
-from bench.planning_figures import FORMAT, LIMIT_MS, Planned, Times, make_document, markdown, read_works, rows
+from bench.planning_figures import FORMAT, LIMIT_MS, Planned, Times, make_document, markdown, read_workloads, rows
 
 MANY = Planned(
     "planning, 9 queues",
@@ -51,7 +51,7 @@ def test_percentiles_are_those_of_each_reader() -> None:
 
 
 def test_the_servers_of_a_work_stand_together() -> None:
-    first = replace(MANY, work="first", limit_ms=None)
+    first = replace(MANY, workload="first", limit_ms=None)
     lines = [*rows([MANY, first, replace(MANY, server="ours", p50_ms=14.0), replace(first, server="ours")])]
     assert lines[:2] == [
         ("planning, 9 queues", "Apache", "12.50", "20.00", "8.25", "9.00", "4", "4.25", "<= 5.00", "met"),
@@ -62,7 +62,7 @@ def test_the_servers_of_a_work_stand_together() -> None:
 
 def test_a_run_is_read_as_it_was_written_and_the_page_names_its_machine() -> None:
     kept = json.loads(json.dumps(make_document({"cores": "2 of 4"}, {"queues": 1_000}, [MANY])))
-    assert read_works(kept) == [MANY]
+    assert read_workloads(kept) == [MANY]
     assert markdown(kept).endswith("| met |\n\ncores 2 of 4, queues 1,000.")
 
 
@@ -90,7 +90,7 @@ def test_a_tiny_run_does_every_work_with_and_without_witnesses(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    works = read_works(json.loads(file.read_text(encoding="utf-8")))
+    workloads = read_workloads(json.loads(file.read_text(encoding="utf-8")))
     titles = [
         "planning, 6 queues",
         "planning, 1 queue",
@@ -99,7 +99,7 @@ def test_a_tiny_run_does_every_work_with_and_without_witnesses(tmp_path: Path) -
         "first micro-batch after a restart, 6 queues",
     ]
     names = [SERVERS["columns"], SERVERS["remoting"]]
-    assert [(one.work, one.server) for one in works] == [(title, name) for name in names for title in titles]
-    assert [one.times for one in works] == [2, 2, 2, 1, 1] * 2
-    assert [one.limit_ms for one in works] == [LIMIT_MS, LIMIT_MS, LIMIT_MS, None, None] * 2
-    assert all(one.new_witnesses > 0 and min(one.p50_ms, one.p50_without_ms) > 0 for one in works)
+    assert [(one.workload, one.server) for one in workloads] == [(title, name) for name in names for title in titles]
+    assert [one.times for one in workloads] == [2, 2, 2, 1, 1] * 2
+    assert [one.limit_ms for one in workloads] == [LIMIT_MS, LIMIT_MS, LIMIT_MS, None, None] * 2
+    assert all(one.new_witnesses > 0 and min(one.p50_ms, one.p50_without_ms) > 0 for one in workloads)

@@ -52,8 +52,8 @@ def test_both_servers_do_every_work_under_javas_clients(apache_release: Release,
     assert done.returncode == 0, done.stdout
     kept = json.loads(file.read_text(encoding="utf-8"))
     comparisons = {comparison.name: comparison for comparison in comparisons_of(kept)}
-    works = ("single", "batches", "wake-p50", "wake-p99", "rows", "pushed", "idle", "after")
-    of_servers = [f"remoting-{work}-{flush}" for flush in ("SYNC_FLUSH", "ASYNC_FLUSH") for work in works]
+    workloads = ("single", "batches", "wake-p50", "wake-p99", "rows", "pushed", "idle", "after")
+    of_servers = [f"remoting-{workload}-{flush}" for flush in ("SYNC_FLUSH", "ASYNC_FLUSH") for workload in workloads]
     assert list(comparisons) == [*of_servers, "remoting-start", "remoting-start-java", "remoting-start-beyond"]
     assert all(one.figures.keys() == {OURS, APACHE} for one in comparisons.values())
     aims = {name: [*map(str, one.aims.values())] for name, one in comparisons.items() if one.aims}

@@ -119,7 +119,7 @@ def test_a_topic_that_kafka_cannot_fill_can_still_be_read_by_the_others(monkeypa
         assert topic.failed == {KAFKA: "its topic could not be filled: TimeoutError: Expiring 10 record(s)"}
 
 
-def test_a_work_that_fails_gets_a_line_and_the_next_one_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workload_that_fails_gets_a_line_and_the_next_one_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: BenchContext) -> Iterator[Comparison]:
         yield Comparison("first", "first", "s", figures={OURS: [1.0]})
         raise OSError("no room")
@@ -127,17 +127,17 @@ def test_a_work_that_fails_gets_a_line_and_the_next_one_is_measured(monkeypatch:
     def go_on(_: BenchContext) -> Iterator[Comparison]:
         yield Comparison("second", "second", "s", figures={OURS: [2.0]})
 
-    monkeypatch.setattr("bench.suite.WORKS", {"reads": fail, "latency": go_on})
+    monkeypatch.setattr("bench.suite.WORKLOADS", {"reads": fail, "latency": go_on})
     opened = SimpleNamespace(spark=None, kafka_source=KafkaSource(missing="it was left out"))
     monkeypatch.setattr("bench.suite.session", lambda **_: nullcontext(opened))
     console = Console(file=StringIO())
     *_, found = measured(QUICK, ("reads", "latency"), False, console)
     assert [(one.title, one.failed) for one in found.comparisons] == [
         ("first", {}),
-        ("reads, the whole work", {OURS: "OSError: no room"}),
+        ("reads, the whole workload", {OURS: "OSError: no room"}),
         ("second", {}),
     ]
-    assert found.works == ["reads", "latency"]
+    assert found.workloads == ["reads", "latency"]
 
 
 @pytest.mark.processes
@@ -182,7 +182,7 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
         "bench.suite",
         "--quick",
         "--without-kafka",
-        "--works",
+        "--workloads",
         "reads,filter,write",
     ]
     done = subprocess.run(
