@@ -1,1 +1,1 @@
-"""Benchmarks: programs that ``make bench`` and its like run. Each module with a function ``main`` is one."""
+"""Benchmarks, which ``make bench`` and similar targets run. Each module with a function ``main`` is a program."""

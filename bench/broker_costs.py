@@ -1,4 +1,4 @@
-"""The broker by itself: what starts, sends, pulls, parked pulls and restarts cost.
+"""The broker alone: the cost of starts, sends, pulls, parked pulls and restarts.
 
 It prints a table: the median of several interleaved runs, the lowest and the highest, the aim, and the ratio to a peer,
 if there is one. The peer is a bare gRPC server with prepared responses, or the smallest of several topics. Client and
@@ -161,7 +161,7 @@ def stops(results: Results, parked: int) -> None:
 
 
 def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
-    """Adds figures that contain the send and the client's own time."""
+    """Adds times that include the send and the client's own time."""
     in_order = sorted(took_ms)
     results.add(f"send to wake-up, {parked} parked, p50", "ms", in_order[len(in_order) // 2])
     results.add(

@@ -36,7 +36,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @asynccontextmanager
 async def connections(endpoints: str, count: int = 1) -> AsyncIterator[list[grpc.aio.Channel]]:
-    """Yields open connections: no figure contains the time to open one."""
+    """Yields open connections, so that no figure includes the time to open one."""
     opened = [
         grpc.aio.insecure_channel(endpoints, options=(*_LIMITS, ("bench.connection", number)))
         for number in range(count)

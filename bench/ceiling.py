@@ -1,7 +1,7 @@
 """A Python source with prepared batches: the most that Spark can take from any Python source.
 
-With the option ``endpoints``, its tasks get the same batches by gRPC from ``bench.bare_grpc_server``, each while Spark
-takes the one before.
+With the option ``endpoints``, its tasks get the same batches over gRPC from ``bench.bare_grpc_server``, fetching each
+while Spark takes the previous one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Ready:
 
 
 def prepare_server(endpoints: str, names: Sequence[str], body_bytes: int) -> None:
-    """Gives a bare server the batch that tasks pull: the columns that travel, as a broker sends them."""
+    """Gives a bare server the batch that tasks pull: the columns that a broker would send over the wire."""
     share = rows_of_a_batch(body_bytes)
     batch = row_batch(tuple(name for name in names if name in PULL_SCHEMA.names), share, body_bytes)
     with grpc.insecure_channel(endpoints, _LIMITS) as channel:
@@ -74,7 +74,7 @@ def prepare_server(endpoints: str, names: Sequence[str], body_bytes: int) -> Non
 
 
 def _pull(endpoints: str, ready: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yields batches that a server sends, with the columns of ``ready`` that do not travel."""
+    """Yields batches that a server sends, with the columns of ``ready`` that are not sent."""
     with grpc.insecure_channel(endpoints, _LIMITS) as channel:
         call = _make_call(channel, "PullColumns", ReceivedColumns)
         ahead = call.future(v1.PullColumnsRequest())

@@ -20,7 +20,7 @@ REASON_LENGTH_MAX = 300
 
 
 class Mismeasured(Exception):
-    """A figure would not mean what it says."""
+    """A measurement is invalid: its figure would be misleading."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Comparison:
         self.figures.setdefault(contender, []).append(figure)
 
     def fail(self, contender: str, reason: str) -> None:
-        """Marks a contender as failed. Its figures are dropped, since they are not of all runs."""
+        """Marks a contender as failed. Its figures are dropped, because they do not cover all runs."""
         self.figures.pop(contender, None)
         self.failed[contender] = reason
 
@@ -73,7 +73,7 @@ class Comparison:
         return sorted(dict.fromkeys(names), key=lambda name: name != OURS)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns all figures and what follows from them."""
+        """Returns all figures and what is computed from them."""
         return {
             "name": self.name,
             "title": self.title,
@@ -160,7 +160,7 @@ def document(
 
 
 def comparisons_of(kept: Mapping[str, Any]) -> list[Comparison]:
-    """Returns the comparisons in the JSON of a run. Raises ValueError if it is none, and says why."""
+    """Returns the comparisons in the JSON of a run. Raises ValueError with the reason if it is not a run."""
     if kept.get("format") != FORMAT:
         raise ValueError(f"The results have format {kept.get('format')!r}; this reads {FORMAT}. Run: make bench")
     try:

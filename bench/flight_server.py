@@ -1,4 +1,4 @@
-"""An Arrow Flight server with prepared batches: the most that a transport for Arrow can carry.
+"""An Arrow Flight server with prepared batches: the fastest that a transport for Arrow can be.
 
 A ticket is the JSON of [columns, rows, bytes of a body].
 """

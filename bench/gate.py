@@ -1,9 +1,9 @@
 """The gate against slower reads: compares the ratio of our rows per second to those of a bare transfer with the
 recorded one.
 
-The bare transfer does what no source can leave out: a server sends prepared batches by gRPC, and a Python source gives
-them to Spark. So the ratio says how much the rest costs, and differs little between machines. Both are read in turn in
-one session on two cores, so that other work on the machine slows both. Each is judged by its fastest run: other
+The bare transfer does only what every source must do: a server sends prepared batches by gRPC, and a Python source
+gives them to Spark. So the ratio says how much the rest costs, and differs little between machines. Both are read in
+turn in one session on two cores, so that other work on the machine slows both. Each is judged by its fastest run: other
 processes make runs slower and never faster, so the fastest of several runs varies little. A read that is 15 % slower
 falls below ROOM of the recorded ratio and fails. Only micro-batches are timed, since the start of a query takes equally
 long for both.
@@ -33,10 +33,10 @@ from pyspark_rmqpull.schema import ROW_SCHEMA
 
 RECORDED = Path(__file__).with_name("gate.json")
 ROOM = 0.9
-"""The share of a ratio that passes: a slowdown of 10 % does, one of 15 % does not."""
+"""How much of the recorded ratio a read must reach: a slowdown of 10 % passes, one of 15 % does not."""
 ROUNDS_MIN = 7
 ROUNDS_MAX = 12
-"""A read that seems slower gets more rounds. Only one that stays slower fails."""
+"""A read that seems slower gets more rounds, and fails only if it stays slower."""
 ROUNDS_TO_RECORD = 12
 ROWS = 3_200_000
 READS = {"default row": (DEFAULT_ROW, ROW_SCHEMA.fieldNames()), "body only": (BODY_ONLY, ["body"])}

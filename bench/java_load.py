@@ -20,7 +20,7 @@ PULL_BATCH_SIZE = 32
 RESPONSE_S_MAX = 900.0
 FIRST_S_MAX = 60.0
 PAUSE_MS = 5
-"""Between two messages whose way to the consumer is timed: enough for the consumer's next pull to wait again."""
+"""The pause between two messages that are timed on their way to the consumer: long enough for its next pull to park."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class JavaLoad:
     def wake_for(
         self, name_servers: str, topic: str, seconds: float, body_bytes: int, pause_ms: int = PAUSE_MS
     ) -> list[float]:
-        """Does the same for so many seconds after the first message, however many messages that are."""
+        """Does the same for this many seconds after the first message, however many messages it sends."""
         words = (name_servers, topic, round(seconds * 1000), body_bytes, pause_ms)
         return list(map(float, self._ask("wakefor", *words).split()))
 

@@ -80,8 +80,9 @@ class Kafka:
             admin.close()
 
     def fill(self, spark: SparkSession, topic: str, partitions: int, rows: int, body_bytes: int, rare: int = 0) -> None:
-        """Writes rows with one header each, spread evenly over the partitions. With ``rare``, one in so many has the
-        key ``rare``.
+        """Writes rows with one header each, spread evenly over the partitions.
+
+        With ``rare``, one row in this many has the key ``rare``.
         """
         number = F.col("id")
         header = F.struct(F.lit("source").alias("key"), F.lit(b"bench").alias("value"))

@@ -26,7 +26,7 @@ ARRIVES_WITHIN_S = 60
 STARTS_WITHIN_S = 180
 PAUSE_S = (0.05, 0.55)
 """The pause before the next send is random, so that no contender always gets a message at the same point of its
-wait.
+waiting.
 """
 
 Send = Callable[[bytes], None]

@@ -15,7 +15,7 @@ from processes.process_table import Process, list_descendants
 CORES = 2
 """All benchmarks run on this number of cores, however many the machine has."""
 BUSY_CORES_MAX = 0.2
-"""The cores that others may use before a run whose figures go into the docs."""
+"""How many cores other processes may use before a run whose figures go into the docs."""
 LOOKS_S = 5.0
 
 

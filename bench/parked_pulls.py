@@ -116,7 +116,7 @@ class _ParkedPulls:
         self._offsets = [0] * count
         self._waiting: dict[int, asyncio.Task[v1.PullColumnsResponse]] = {}
         self.others_answered = False
-        """Whether a pull got a response that was not to be woken."""
+        """Whether a pull got a response that should not have been woken."""
         self._awaited: int | None = None
 
     async def park_answered(self) -> None:

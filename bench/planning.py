@@ -1,8 +1,8 @@
-"""What the witnesses of a stream cost when a micro-batch is planned.
+"""What a stream's witnesses cost when a micro-batch is planned.
 
-The connector's stream reader plans without Spark, in this process, and the servers are others. A second reader is the
-same but for its history, which looks at no message. The two take turns in the same rounds, so that other work on the
-machine slows both.
+The connector's stream reader plans without Spark, in this process; the servers are other processes. A second reader is
+the same but for its history, which looks at no message. The two take turns in the same rounds, so that other work on
+the machine slows both.
 """
 
 from __future__ import annotations

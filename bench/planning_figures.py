@@ -45,7 +45,7 @@ class Planned:
 
     @property
     def slower_ms(self) -> float:
-        """By how much witnesses raise the p50, in ms. Below 0 they seem to lower it."""
+        """By how much witnesses raise the p50, in ms. If it is below 0, they seem to lower it."""
         return self.p50_ms - self.p50_without_ms
 
     @property
@@ -98,7 +98,7 @@ def make_document(machine: Mapping[str, str], asked: Mapping[str, Any], workload
 
 
 def read_workloads(kept: Mapping[str, Any]) -> list[Planned]:
-    """Returns the workloads of a run. Raises ValueError if ``kept`` is none."""
+    """Returns the workloads of a run. Raises ValueError if ``kept`` is not a run."""
     if kept.get("format") != FORMAT:
         raise ValueError(
             f"The results have format {kept.get('format')!r}; this reads {FORMAT}. Run: make bench-planning"
@@ -107,7 +107,7 @@ def read_workloads(kept: Mapping[str, Any]) -> list[Planned]:
 
 
 def _to_form(one: Planned) -> dict[str, Any]:
-    """Returns the figures as JSON, which stored runs have too: there, the workload is called ``work``."""
+    """Returns the figures in the JSON form of stored runs, in which the workload is called ``work``."""
     figures = asdict(one)
     return {
         "work": figures.pop("workload"),
@@ -136,7 +136,7 @@ def rows(workloads: Sequence[Planned]) -> Iterator[tuple[str, ...]]:
 
 
 def markdown(kept: Mapping[str, Any] | None) -> str:
-    """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is none."""
+    """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is not a run."""
     if kept is None:
         return "Not measured yet."
     lines = [HEAD, ("---",) * len(HEAD), *rows(read_workloads(kept))]

@@ -41,7 +41,10 @@ FIRST_WARM_UPS = 1
 IN_QUEUES_WITHIN_S = 60.0
 ARRIVES_WITHIN_S = 60.0
 PAUSE_S = (0.02, 0.06)
-"""Before a send: time for the reader to wait at the server. It is random, so that it hits no rhythm of a server."""
+"""The pause before a send, in which the reader begins to wait.
+
+It is random, so that it matches no rhythm of a server.
+"""
 _LOOK_S = 0.002
 BOTH = (True, False)
 """With witnesses, and without."""
@@ -234,7 +237,7 @@ def _time_first(query: Query, times: Times, messages: int) -> str:
 
 
 def wait_for_rows(feed: Feed, messages: int) -> Times:
-    """Times single messages, from the acknowledgement of their send until a reader that waits has the row in hand."""
+    """Times single messages, from the acknowledgement of the send until a waiting reader has the row."""
     times, pauses = Times(), random.Random(0)
     feed.advance()
     queries = {kind: Query(feed.options, kind) for kind in BOTH}

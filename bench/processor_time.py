@@ -1,4 +1,4 @@
-"""The processor time of the processes below this one, by what they are."""
+"""The processor time of this process's descendants, by kind of process."""
 
 from __future__ import annotations
 

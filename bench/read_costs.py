@@ -1,7 +1,7 @@
 """Where the time of a read goes: seconds of a core per million rows, for each process.
 
-Processor time does not contain waits, and changes little if others use the machine too. It serves to improve the
-source; the suite measures what users see.
+Processor time does not contain waits, and changes little if others use the machine too. It helps to improve the source;
+the suite measures what users see.
 """
 
 from __future__ import annotations

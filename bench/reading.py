@@ -17,7 +17,7 @@ from bench.topics import NAME, BenchContext, Topic, evenly, fill, newest
 
 DEFAULT_ROW, BODY_ONLY = None, "body BINARY"
 RARE = 100
-"""One in so many messages has the rare tag."""
+"""One message in this many has the rare tag."""
 NEWEST_ROWS = 10_000
 STANDARD_ROWS = 20_000
 SMALLEST = "smallest topic"

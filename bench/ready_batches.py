@@ -33,8 +33,9 @@ def bodies(count: int, size: int) -> pa.Array:
 
 
 def published(count: int, body_bytes: int, rare: int = 0) -> pa.RecordBatch:
-    """Returns messages as they are published, with one property each. With ``rare``, one in so many has the rare
-    tag.
+    """Returns messages as they are published, with one property each.
+
+    With ``rare``, one message in this many has the rare tag.
     """
     columns = {"body": bodies(count, body_bytes), "properties": pa.array([[PROPERTY]] * count, PROPERTIES)}
     if rare:

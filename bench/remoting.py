@@ -1,4 +1,4 @@
-"""Compares the emulator with Apache's broker over the remoting protocol: Apache's Java clients are the load of both.
+"""Compares the emulator with Apache's broker over the remoting protocol: Apache's Java clients put the load on both.
 
 Both servers run at the same time and take turns. The clients need as much of the machine as the servers, so the
 processor time of both sides is shown, too. Absolute figures depend on the machine, so compare ratios.

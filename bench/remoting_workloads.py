@@ -33,7 +33,7 @@ class Pair:
     sizes: RemotingSizes
     flush: str
     wakes: dict[str, int] = field(default_factory=dict)
-    """The runs of each contender that have waked a consumer."""
+    """How many runs of each contender have woken a consumer."""
 
     def compare(self, name: str, title: str, unit: str, aim: Aim | None = None, contender: str = APACHE) -> Comparison:
         """Makes a comparison. Aims are for SYNC_FLUSH."""
@@ -52,7 +52,7 @@ def list_topics(sizes: RemotingSizes) -> list[str]:
 
 
 def workloads(pair: Pair) -> Iterator[Measured]:
-    """Measures everything, in the order in which it can go wrong last: memory at the end."""
+    """Measures everything. Memory comes last, because it depends on what ran before."""
     sizes, java = pair.sizes, pair.java
     idle = pair.compare("idle", "resident set of an idle server", "MB", Aim(at_most=RESIDENT_MB_MAX), OURS)
     _look(pair, idle)

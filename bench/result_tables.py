@@ -77,7 +77,7 @@ def _plain(value: Any) -> str:
 
 
 def markdown(kept: Mapping[str, Any] | None) -> str:
-    """Returns the results for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is none."""
+    """Returns the results for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is not a run."""
     if kept is None:
         return NOT_MEASURED
     comparisons = comparisons_of(kept)

@@ -28,7 +28,7 @@ OLDER, NEWEST = ("4.0", "4.1"), "4.3"
 RELEASES = (*OLDER, NEWEST)
 WORKLOADS = ("reads", "write")
 RATIO_MIN = 0.9
-"""What an older release must reach of the newest one."""
+"""The share of the newest release's rate that an older release must reach."""
 FORMAT = 1
 
 Figures = dict[str, dict[str, list[float]]]
@@ -56,7 +56,8 @@ def run_suite(release: str, folder: Path, arguments: tuple[str, ...]) -> dict[st
         str(file),
         *arguments,
     ]
-    subprocess.run(command, cwd=ROOT, env=environment)  # its exit code is that of aims, which belong to whole runs
+    # Its exit code says whether aims are met, and those are for whole runs.
+    subprocess.run(command, cwd=ROOT, env=environment)
     if not file.exists():
         raise click.ClickException(f"the workloads have not run with PySpark {release}")
     kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -113,7 +114,7 @@ def rows(kept: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def markdown(kept: Mapping[str, Any] | None) -> str:
-    """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is none."""
+    """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is not a run."""
     if kept is None:
         return "Not measured yet."
     if kept.get("format") != FORMAT:

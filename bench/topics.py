@@ -114,7 +114,7 @@ class Topic:
         return of_kafka(self.reader(is_stream), self.kafka.endpoints, self.kafka_name, selection, **options)
 
     def ceiling(self, is_stream: bool, selection: str | None = None, reader: Any = None) -> DataFrame:
-        """Returns as many prepared rows in as many partitions."""
+        """Returns the same number of prepared rows, in the same number of partitions."""
         reader = (reader or self.reader(is_stream)).format("ceiling").option("partitions", self.queues)
         reader = reader.option("bodyBytes", self.body_bytes).option("rowsPerPartition", self.rows // self.queues)
         rows: DataFrame = with_selection(reader, selection).load()

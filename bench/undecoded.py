@@ -1,4 +1,4 @@
-"""Reads a topic of an Apache broker as fast as the broker can give it, and looks at nothing but sizes.
+"""Reads a topic of an Apache broker as fast as the broker can send it, and looks at nothing but sizes.
 
 No consumer is faster: this is the broker's own limit, and that of the sockets. It is a program, so that several
 processes can share the queues.
@@ -35,7 +35,10 @@ _FOUND = re.compile(rb'\{"code":0,.*"nextBeginOffset":"(\d+)".*"opaque":(\d+),')
 
 @dataclass
 class Queue:
-    """The pulls of one queue. All ask for the same number of messages, but for what a short response leaves."""
+    """The pulls of one queue.
+
+    All ask for the same number of messages, except one that asks for the rest after a short response.
+    """
 
     topic: str
     queue_id: int

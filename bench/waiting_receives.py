@@ -1,4 +1,4 @@
-"""What receives that wait, and messages in flight, add to the broker's resident set."""
+"""What waiting receives and messages in flight add to the broker's resident set."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _start_receive(channel: grpc.aio.Channel, group: str) -> Any:
 
 
 async def _wait(broker: BrokerProcess, waiting: int) -> float:
-    """Returns by how many megabytes receives that wait let the broker grow."""
+    """Returns by how many megabytes waiting receives let the broker grow."""
     async with _registered(broker.endpoints, GROUP) as opened:
         before = Process(broker.pid).resident_mb()
         started = [_start_receive(opened[number % _CONNECTIONS], GROUP) for number in range(waiting)]

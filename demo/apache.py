@@ -15,7 +15,7 @@ from processes.apache.java_clients import JavaProducer, make_message
 from processes.apache.releases import RELEASE_5, Release
 
 MESSAGES_PER_BATCH = 500
-"""A batch goes to one queue. So the queues differ by this many messages at most."""
+"""A batch goes to one queue, so the queues differ by at most this many messages."""
 
 
 class ApacheServer:

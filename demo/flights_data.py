@@ -1,6 +1,6 @@
 """The flights: reads them from the installed data package, makes messages of them, and sums them up per carrier.
 
-The package cannot be imported, because it wants a module that setuptools no longer has. So its files are read in place.
+The package cannot be imported, because it needs a module that setuptools no longer has, so its files are read directly.
 All work is done on columns: a Python object per flight would make this the slowest part of the demo.
 """
 

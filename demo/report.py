@@ -133,7 +133,7 @@ def _title(axes: Axes, title: str, subtitle: str) -> None:
 
 
 def _short(airline: str) -> str:
-    """Returns the name without its legal form."""
+    """Returns a company's name without "Inc." and the like."""
     for ending in (" Inc.", " Co.", " Corporation"):
         airline = airline.removesuffix(ending)
     return airline

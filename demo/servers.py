@@ -32,7 +32,7 @@ class Server(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, to be shown."""
+        """The name of the server, for the output."""
 
     @property
     def pid(self) -> int:
@@ -43,7 +43,7 @@ class Server(Protocol):
         """The options of Spark's source that lead to it."""
 
     def start(self) -> None:
-        """Starts the broker and returns when it serves. The first start also creates the topic."""
+        """Starts the broker and returns when it is ready. The first start also creates the topic."""
 
     def kill(self) -> object:
         """Kills the broker with SIGKILL."""

@@ -158,7 +158,7 @@ class Child:
             ) from None
 
     def wait_until(self, happened: Callable[[], bool], what: str, timeout_seconds: float) -> None:
-        """Returns when it has happened. Raises ProcessFailed when the process ends before, or when time is over."""
+        """Returns when it has happened. Raises ProcessFailed when the process ends first, or when time runs out."""
         deadline = time.monotonic() + timeout_seconds
         while not happened():
             if not self.is_running:

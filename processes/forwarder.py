@@ -1,4 +1,4 @@
-"""One address in front of several servers, as a load balancer without checks of health gives it."""
+"""One address in front of several servers, like a load balancer without health checks."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from processes.maven import Artifact, SoftwareMissing, cache, fetch_jars, made_once
 
 COMPILER = Artifact("org.eclipse.jdt", "ecj", "3.33.0")
-"""A compiler that runs without a JDK: `make set-up` installs only the runtime."""
+"""A compiler that needs no JDK: `make set-up` installs only the runtime."""
 COMPILE_TIMEOUT_S = 120
 _JAR = "programs.jar"
 

@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs, that need neighbouring ones, or that come back on the same ones."""
+"""Ports for servers that must be given their ports, need neighbouring ones, or restart on the same ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReservedPorts:
         raise PortsTaken(f"No {_STEP} free ports in a row were found between {_LOWEST} and {_find_end()}.")
 
     def release(self) -> None:
-        """Lets others use the ports."""
+        """Releases the ports for others."""
         self._lock.close()
 
     def __enter__(self) -> ReservedPorts:

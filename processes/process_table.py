@@ -1,4 +1,4 @@
-"""What Linux says of running processes, read from /proc. A process may end at any moment: then it is not there."""
+"""What Linux says about running processes, read from /proc. A process may end at any moment: then it is not there."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from scripts.doc_tables import ROOT
 RESULTS = ROOT / "docs" / "acceptance.json"
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 LEFT_OUT = "not on PySpark "
-"""How the reason begins for which a release cannot run a test, see tests/harness/spark_kinds.py."""
+"""How the reason begins why a release cannot run a test: see tests/harness/spark_kinds.py."""
 
 
 def read_report(report: str) -> dict[str, str]:
     """Returns how each test has ended: PASSED, FAILED, or the reason for which it was left out.
 
-    Of a test with parameters it is the worst, and PASSED if some parameters were left out.
+    A test with parameters has the worst result of them, and PASSED if only some parameters were left out.
     """
     found: dict[str, str] = {}
     for name, outcome in _read_cases(report):

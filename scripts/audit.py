@@ -1,6 +1,7 @@
 """Looks for known vulnerabilities of what ``make set-up`` has installed.
 
-It exits with 1 when there are some, and with 77 when it cannot know: the tool or the advisories could not be fetched.
+It exits with 1 when there are some, and with 77 when it cannot tell, because the tool or the advisories could not be
+fetched.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ UNKNOWN = 77
 
 
 class NotAudited(Exception):
-    """Nobody could be asked about vulnerabilities."""
+    """The vulnerabilities could not be looked up."""
 
 
 class Report(NamedTuple):
@@ -55,9 +56,9 @@ def audit(python: str, packages: str) -> Report:
 
 
 def read_report(document: str, errors: str = "") -> Report:
-    """Reads what pip-audit prints: it finds no vulnerabilities too when it could not look up a single package.
+    """Reads what pip-audit prints. Raises NotAudited when it is not a report, and when no package was looked up.
 
-    Raises NotAudited when that is so, and when there is no report.
+    pip-audit reports no vulnerabilities too when it could not look up a single package.
     """
     try:
         packages: list[dict[str, Any]] = json.loads(document)["dependencies"]

@@ -19,7 +19,7 @@ class Scenario(NamedTuple):
 
 
 def list_scenarios(folder: Path = TESTS) -> Iterator[Scenario]:
-    """Yields all scenarios of a folder. Raises ValueError for a test without a sentence."""
+    """Yields all scenarios of a folder. Raises ValueError for a test without a docstring."""
     for file in sorted(folder.glob("test_*.py")):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):

@@ -115,7 +115,7 @@ def administration() -> str:
 
 
 def changes() -> str:
-    """Returns what needs that right only where it would change what exists."""
+    """Returns what needs that right only if it would change something that exists."""
     return calls_table(CHANGES)
 
 

@@ -76,7 +76,7 @@ def main(
         kills = 300
     plans = rounds(what, server, seed, kills, kills_per_round, first_round)
     if dry_run:
-        # How many rounds fit into a number of minutes is not known before.
+        # How many rounds fit into a number of minutes is not known in advance.
         for plan in plans if minutes is None else [next(plans)]:
             say("\n".join(plan.lines()))
         return
@@ -116,7 +116,7 @@ def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
 
 
 def say(line: str) -> None:
-    """Prints at once, since people watch a soak."""
+    """Prints without buffering, because people watch a soak."""
     print(line, flush=True)
 
 

@@ -12,7 +12,7 @@ Queue = tuple[str, str, int]
 Wants = Callable[[str, int], bool]
 
 SHOWN_MAX = 5
-"""How many differences of a kind are described one by one."""
+"""How many differences of each kind are described individually."""
 
 
 def judge(

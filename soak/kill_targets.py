@@ -15,7 +15,7 @@ Find = Callable[[int], list[int]]
 """Finds processes in a session."""
 
 _ERROR_CLASSES = ("pyspark_rmqpull.", "rmqpull_client.")
-"""How the last line of a traceback begins when an error is the connector's."""
+"""How the last line of a traceback begins if the error is one of the connector's."""
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 

@@ -161,7 +161,7 @@ class Setting:
         return "columns" in self.extensions
 
     def wants(self, tag: str, price: int) -> bool:
-        """Whether the filter accepts a message, by a reading of its own."""
+        """Whether the filter accepts a message, evaluated independently of the broker."""
         if self.filter_type == "SQL92":
             return price >= int(self.filter_expression.split()[-1])
         return self.filter_expression == "*" or tag in self.filter_expression.split(" || ")

@@ -14,7 +14,7 @@ from rmqpull_proto.remoting.json_dialect import read_json
 
 PROXIES = 2
 TOLD_WITHIN_S = 90.0
-"""A proxy tells a new route after 20 s at the latest, its default, if it is asked again and again."""
+"""A proxy that is asked repeatedly serves a new route after at most 20 s, its default."""
 _LOOK_S = 0.5
 
 
@@ -40,9 +40,9 @@ class Proxies:
         return self._proxies[number % PROXIES]
 
     def wait_until_told(self, topics: Iterable[str]) -> None:
-        """Returns when each proxy tells the queues of the topics that the name servers tell. Raises TimeoutError.
+        """Returns when each proxy names the same queues of the topics as the name servers. Raises TimeoutError.
 
-        A query that reads all to the end reads what it is told: a proxy may tell an old route.
+        A query that reads everything reads the queues that a proxy names, and a proxy may still serve an old route.
         """
         deadline = time.monotonic() + TOLD_WITHIN_S
         for topic in topics:

@@ -19,7 +19,7 @@ from soak.servers import GROUP, TRANSACTION_TIMEOUT_MS, copy_topics
 # Four attempts per task, as on a cluster: a lost Python worker must not end the query.
 LOCAL_MASTER = "local[2,4]"
 MOMENT_SECONDS_MAX = 120.0
-"""How long a kill waits for its moment. Then it happens anyway."""
+"""How long a kill waits for its moment, after which it happens anyway."""
 _LOOK_S = 0.02
 
 
@@ -76,7 +76,7 @@ class Query:
         }
         options |= {"topicPattern": "soak-.*"} if setting.by_pattern else {"topic": ",".join(dict(setting.topics))}
         if setting.is_proxied:
-            # A proxy repeats what a name server says that has just started: that the topics do not exist.
+            # A proxy repeats what a freshly started name server says: that the topics do not exist.
             options["waitForTopic"] = "2m"
         return options if max_offsets is None else options | {"maxOffsetsPerTrigger": str(max_offsets)}
 

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark_rmqpull import drain
 
 FAILURES_MAX = 20
-"""In a row, before it gives up."""
+"""How often in a row it starts the query again before it gives up."""
 LOOK_S = 0.2
 OUTPUT = (
     "topic",

@@ -81,7 +81,7 @@ class Summary(Result):
 
 
 def name_server(server: str) -> str:
-    """Returns the name of a server of Apache, with its version."""
+    """Returns the name of an Apache server, with its version."""
     return f"Apache RocketMQ {choose_release(server).server}" + " behind two proxies" * (server == PROXY)
 
 

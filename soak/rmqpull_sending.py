@@ -61,7 +61,7 @@ def send_rows(
 def publish(
     calls: Calls, ledger: Ledger, topic: str, messages: Sequence[tuple[Attempt, bytes]], dice: random.Random
 ) -> None:
-    """Sends a PublishColumns; its response tells the ranges of the rows. Raises NotAnswered."""
+    """Sends a PublishColumns, whose response has the ranges of the rows. Raises NotAnswered."""
     attempts = [attempt for attempt, _ in messages]
     packed = [dice.randrange(_PACKED_ONE_IN) == 0 for _ in messages]
     encodings = columns.BODY_ENCODINGS
@@ -80,7 +80,7 @@ def publish(
     )
     request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=columns.write_stream(batch.schema, [batch]))
     answer = calls(COLUMNS.methods["PublishColumns"], request, SEND_TIMEOUT_S)
-    # Ranges tell the queues and offsets of all rows, but not those of each row.
+    # Ranges have the queues and offsets of all rows together, but not those of each row.
     offsets = {at for part in answer.ranges for at in range(part.first_offset, part.first_offset + part.row_count)}
     queues = {(part.queue.broker_name, part.queue.queue_id) for part in answer.ranges}
     for attempt in attempts:

@@ -26,7 +26,7 @@ from soak.servers import copy_topics
 DRAIN_SECONDS_MAX = 300.0
 SLAVE_SECONDS_MAX = 120.0
 WRITING_SECONDS_MAX = 30.0
-"""How long a query does without a master that it needs: half of the time limit of a request."""
+"""How long a query must do without a master that it needs: half of the time limit of a request."""
 WAITING_MESSAGES_S = 2.0
 SERVED_BY_SLAVE = "micro-batches finished while a master was away"
 # What Spark reports if a Python process is gone, and what a fault rule makes the broker respond.
@@ -132,7 +132,7 @@ class RoundRun:
         return True
 
     def _kill_master_and_query(self, step: Step) -> bool:
-        """Lets messages wait for the query, which only the slave can give it. A sink waits for the master.
+        """Lets messages wait for the query that only the slave can give it. A sink waits for the master.
 
         So does a batch that ends beyond the slave: masters of 4.9 also store messages that no slave gets in time.
         """

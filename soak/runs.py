@@ -136,7 +136,7 @@ def _count(count: int, noun: str) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lets soaks of the same checkout that run side by side add their results one after the other."""
+    """Makes soaks that run side by side in one checkout add their results one after the other."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

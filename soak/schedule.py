@@ -64,8 +64,8 @@ def deck_of(setting: Setting) -> tuple[Kind, ...]:
 
 
 def is_on_cluster(seed: int, number: int) -> bool:
-    """Whether a round runs on a cluster: one of each three does, which one depends on the seed. So each alternative
-    meets a cluster.
+    """Whether a round runs on a cluster: one in three does, and the seed decides which, so that each alternative meets
+    a cluster.
     """
     return random.Random(f"{seed}/{number // 3}/cluster").randrange(3) == number % 3
 

@@ -1,1 +1,1 @@
-"""Attacks on a broker beside a healthy client of Java's: what its sends take meanwhile, what the broker keeps."""
+"""Attacks on a broker beside a healthy Java client: how long its sends take meanwhile, and what the broker keeps."""

@@ -1,4 +1,4 @@
-"""Attacks a broker in many ways, each from a process that has half a core, beside a healthy client of Java's."""
+"""Attacks a broker in many ways, each from a process limited to half a core, beside a healthy Java client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ ALONE_RUNS = 3
 
 
 def choose(names: str) -> list[Attack]:
-    """Returns the attacks with these names, with commas between them; all without a name. Raises click.BadParameter."""
+    """Returns the attacks with these names, separated by commas, or all if no name is given.
+
+    Raises click.BadParameter.
+    """
     asked = [name for name in names.split(",") if name]
     if unknown := [name for name in asked if name not in ATTACKS]:
         raise click.BadParameter(f"{', '.join(unknown)}; there are {', '.join(ATTACKS)}", param_hint="--attacks")

@@ -31,7 +31,7 @@ class Target:
 
 
 Run = Callable[[Target], Iterator[object]]
-"""Attacks for as long as it is iterated. It yields first when its preparation is done, and then after each step."""
+"""Attacks for as long as it is iterated. It yields once when it is prepared, and then after each step."""
 
 
 @dataclass(frozen=True)

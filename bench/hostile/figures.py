@@ -88,7 +88,7 @@ def rows(alone: Sequence[float], attacks: Sequence[Measured]) -> Iterator[tuple[
 
 
 def markdown(kept: Mapping[str, Any] | None) -> str:
-    """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is none."""
+    """Returns the table for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is not a run."""
     if kept is None:
         return "Not measured yet."
     if kept.get("format") != FORMAT:

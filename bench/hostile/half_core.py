@@ -1,7 +1,7 @@
 """Limits a process to half a core: it is stopped (SIGSTOP) while it has used more, and then continues (SIGCONT).
 
-No rights and no cgroups are needed for this, and all threads of the process count, those of gRPC too. An attack
-that sleeps by itself as long as it has computed would have to be written for it, and its threads would go on.
+This needs neither special rights nor cgroups, and it limits all threads of the process, those of gRPC too. An attack
+that slept for as long as it computed would have to be written that way, and its other threads would run on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from processes.process_table import Process
 
 SHARE = 0.5
 SAVED_S_MAX = 0.05
-"""What a process that waits may save up, so that it has no whole core for long afterwards."""
+"""How much unused time a waiting process may save up: little, so that it gets no whole core for long afterwards."""
 _LOOK_S = 0.004
 
 

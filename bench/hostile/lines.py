@@ -1,4 +1,4 @@
-"""Connections of the remoting protocol that send any bytes, and floods of requests over some of them."""
+"""Connections of the remoting protocol that send arbitrary bytes, and floods of requests over several of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Line:
         return True
 
     def read_answers(self, answers: int) -> bool:
-        """Reads so many frames and drops them. Returns whether they have come."""
+        """Reads this many frames and drops them. Returns whether they arrived."""
         try:
             for _ in range(answers):
                 self._drop(int.from_bytes(self._read(PREFIX_BYTES), "big"))
@@ -115,8 +115,8 @@ def flood(address: str, requests: Iterable[bytes], *, lines: int = 4, window: in
 
 
 def flood_unread(address: str, requests: Iterable[bytes], *, lines: int = 4, window: int = 16) -> Iterator[None]:
-    """Sends requests over some connections and never reads: for requests without responses, and peers that do not
-    read theirs. It goes on to send as long as the broker takes bytes.
+    """Sends requests over some connections and never reads: for requests without responses, and peers that do not read
+    theirs. It keeps sending as long as the broker takes bytes.
     """
     opened: list[socket.socket] = []
     frames = iter(requests)

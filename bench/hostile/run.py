@@ -28,10 +28,10 @@ WARM_S = 1.0
 BODY_BYTES = 100
 PAUSE_MS = 5
 BEGINS_S_MAX = 10.0
-"""An attack whose preparation takes longer is measured all the same."""
+"""An attack whose preparation takes longer is measured anyway."""
 SETTLED_S_MAX = 60.0
 IDLE_S = 4.0
-"""How long the broker does next to nothing until what it holds is taken for what the attack leaves."""
+"""How long the broker must be almost idle before its memory counts as what the attack leaves behind."""
 _IDLE_CORES = 0.2
 KILLED_AFTER_S = 1.5
 _LOOK_S = 0.5

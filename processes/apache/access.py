@@ -19,8 +19,8 @@ _AUTH = "org.apache.rocketmq.auth"
 class Account:
     """Who may do what. ``topics`` and ``groups`` have the allowed actions by name: `PUB`, `SUB` or `PUB|SUB`.
 
-    An administrator may do everything; anyone else may do only what is named. 4.x wants keys of more than six
-    characters. 5.x knows more actions, such as `GET`.
+    An administrator may do everything; anyone else may do only what is named. 4.x requires keys of more than six
+    characters. 5.x has more actions, such as `GET`.
     """
 
     access_key: str

@@ -173,7 +173,7 @@ class Administration:
         return lowest, highest
 
     def is_behind(self, address: str) -> bool:
-        """Returns whether a broker has stored messages that are not in their queues yet, or cannot tell it yet."""
+        """Returns whether a broker has stored messages that are not in their queues yet, or cannot say so yet."""
         try:
             told = json.loads(self.call(address, RequestCode.GET_BROKER_RUNTIME_INFO).body)
         except CallRefused:  # in its first second

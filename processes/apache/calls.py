@@ -35,7 +35,7 @@ class Response:
 
 
 class CallRefused(Exception):
-    """A server answered with a code other than 0."""
+    """A server responded with a code other than 0."""
 
     def __init__(self, address: str, request_code: int, response: Response) -> None:
         super().__init__(f"{address} refused request {request_code} with code {response.code}: {response.remark}")

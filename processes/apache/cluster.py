@@ -1,4 +1,4 @@
-"""Clusters of Apache's servers, as tests and programs need them."""
+"""Clusters of Apache's servers for tests and programs."""
 
 from __future__ import annotations
 

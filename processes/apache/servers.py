@@ -201,7 +201,7 @@ class Server:
         return ["-c", str(self._write_configuration())]
 
     def _wait_until_ready(self) -> None:
-        """Returns when the server that listens is of use."""
+        """Returns when the server, which already listens, can be used."""
 
     def _started(self) -> Child:
         if self._process is None:

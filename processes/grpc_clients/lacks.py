@@ -25,6 +25,6 @@ LACKS: Mapping[tuple[Language, str], str] = {
 }
 """The reason by the language and what it cannot do: a call, a field of a call, or a habit. A test says `uses(what)`.
 
-`reconnect`: a consumer goes on when the proxy was restarted. `fifo retry`: a push consumer in order consumes a
-message again that failed.
+`reconnect`: a consumer continues when the proxy was restarted. `fifo retry`: a FIFO push consumer consumes a failed
+message again.
 """

@@ -1,4 +1,4 @@
-"""Questions of the remoting protocol in a loop, most after the lists that they return have been made long."""
+"""Queries over the remoting protocol in a loop, mostly for lists that the attack has first made long."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def unread_lists(target: Target) -> Iterator[None]:
 
 
 def unknown_codes(target: Target) -> Iterator[None]:
-    """Sends requests with codes that nobody knows."""
+    """Sends requests with unknown codes."""
     return flood(target.remoting, (make_request(5_000 + number % 20_000) for number in count()))
 
 
@@ -116,7 +116,7 @@ def by_time(target: Target) -> Iterator[None]:
 
 
 def by_key(target: Target) -> Iterator[None]:
-    """Looks messages up by a key that none has."""
+    """Looks messages up by a key that no message has."""
     fields = {"topic": ATTACKED, "key": "none", "maxNum": 64, "beginTimestamp": 0, "endTimestamp": 1 << 62}
     return flood(target.remoting, repeat_request(RequestCode.QUERY_MESSAGE, **fields))
 

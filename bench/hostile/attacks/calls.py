@@ -103,7 +103,7 @@ async def _open_streams(endpoints: str) -> AsyncIterator[None]:
 
 
 def telemetry(target: Target) -> Iterator[None]:
-    """Sends settings that change over one stream."""
+    """Sends changing settings over one stream."""
     channel = open_channels(target.grpc, 1)[0]
     some = [_settings(number, 900) for number in range(4)]
     yield
@@ -118,7 +118,7 @@ def telemetry(target: Target) -> Iterator[None]:
 
 
 def receives(target: Target) -> Iterator[None]:
-    """Lets receives wait, as many as there can be."""
+    """Lets as many receives wait as the broker permits."""
     channels = open_channels(target.grpc)
     request = messaging.ReceiveMessageRequest(group=v2.Resource(name="receiving"), batch_size=32)
     request.message_queue.topic.name = ATTACKED
@@ -148,7 +148,7 @@ def _batch(rows: int) -> bytes:
 
 
 def broken_arrow(target: Target) -> Iterator[None]:
-    """Publishes batches in which bytes have changed."""
+    """Publishes batches with altered bytes."""
     chosen = random.Random(_SEED)
     whole = _batch(500)
 
@@ -177,7 +177,7 @@ def largest_lists(target: Target) -> Iterator[None]:
 
 
 def largest_acks(target: Target) -> Iterator[None]:
-    """Acknowledges as much as a request holds, with receipts that nobody has given."""
+    """Acknowledges as many messages as a request holds, with receipts that the broker never issued."""
     request = messaging.AckMessageRequest(group=v2.Resource(name="acking"), topic=v2.Resource(name=ATTACKED))
     for number in range(9_000):
         receipt = f"{number} 1700000000000 60000 1 0 broker-a {number % QUEUES} {number} {number}"

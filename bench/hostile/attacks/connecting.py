@@ -13,11 +13,11 @@ from bench.hostile.lines import PAUSE_S, open_socket
 _SILENT = 5_000
 _HANDSHAKES = 1_000
 _HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-"""The beginning of a handshake of TLS, whose rest does not come."""
+"""The beginning of a TLS handshake, whose rest is never sent."""
 
 
 def _connect_many(address: str, count: int, first: bytes = b"") -> Iterator[None]:
-    """Keeps so many connections open that send nothing but ``first``."""
+    """Keeps ``count`` connections open that send nothing but ``first``."""
     opened: list[socket.socket] = []
     yield
     while True:
@@ -65,7 +65,7 @@ def silent_handshakes(target: Target) -> Iterator[None]:
 
 
 def silent_metrics(target: Target) -> Iterator[None]:
-    """Opens connections to the metrics page and asks only half of a question."""
+    """Opens connections to the metrics page and sends only half of a request."""
     return _connect_many(target.metrics, _HANDSHAKES, b"GET /metrics HTTP/1.1\r\n")
 
 

@@ -24,19 +24,19 @@ def _pulls(target: Target, expressions: Iterator[str]) -> Iterator[None]:
 
 
 def parentheses(target: Target) -> Iterator[None]:
-    """Pulls with expressions that are full of parentheses, each another one."""
+    """Pulls with expressions full of parentheses, a different one each time."""
     left, right = "(" * _PARENTHESES, ")" * _PARENTHESES
     return _pulls(target, (f"{left}a = {number}{right}" for number in count()))
 
 
 def conditions(target: Target) -> Iterator[None]:
-    """Pulls with expressions of as many conditions as there may be, each another one."""
+    """Pulls with expressions of as many conditions as are allowed, a different one each time."""
     words = " OR ".join(f"p{word} = {word}" for word in range(_WORDS))
     return _pulls(target, (f"{words} OR p = {number}" for number in count()))
 
 
 def long_lists(target: Target) -> Iterator[None]:
-    """Pulls with an IN of as many texts as there may be, each another one."""
+    """Pulls with an IN of as many texts as are allowed, a different one each time."""
     words = ", ".join(f"'{word}'" for word in range(_WORDS * 4))
     return _pulls(target, (f"a IN ({words}, 'x{number}')" for number in count()))
 

@@ -1,4 +1,4 @@
-"""Bytes that are no frames of the remoting protocol, or costly ones."""
+"""Bytes that are not frames of the remoting protocol, and frames that are costly to read."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def header_in_brackets(target: Target) -> Iterator[None]:
 
 
 def header_in_dialect(target: Target) -> Iterator[None]:
-    """Sends the longest header that is read, in fastjson's dialect: without quotation marks, with comments."""
+    """Sends the longest header that is read, in fastjson's dialect: without quotation marks and with comments."""
     return flood(target.remoting, repeat(_fill_header(b"{code:105,opaque:1,extFields:{a:'b',", b"c:'d',", b"}}")))
 
 
@@ -96,7 +96,7 @@ def binary_fields(target: Target) -> Iterator[None]:
 
 
 def random_bytes(target: Target) -> Iterator[None]:
-    """Sends what is no frame at all, and frames with random headers."""
+    """Sends bytes that are not frames at all, and frames with random headers."""
     frames = [make_frame(os.urandom(size), b"", size % 2) for size in range(1, 200)]
     frames += [b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\xff" * 64]
     frames += [b"\x16\3\1" + os.urandom(64)]
@@ -104,7 +104,7 @@ def random_bytes(target: Target) -> Iterator[None]:
 
 
 def stray_responses(target: Target) -> Iterator[None]:
-    """Sends responses to requests that the broker has not made."""
+    """Sends responses to requests that the broker never made."""
     return flood_without_answers(target.remoting, make_frame(b'{"code":0,"flag":1,"opaque":7}'))
 
 

@@ -29,7 +29,7 @@ def make_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def make_headers(path: str) -> bytes:
-    """Returns the block of headers of a call: literals without an index, and no text of more than 126 bytes."""
+    """Returns the block of headers of a call: literals without an index, and no text longer than 126 bytes."""
     pairs = {
         ":method": "POST",
         ":scheme": "http",

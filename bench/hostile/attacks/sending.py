@@ -56,7 +56,7 @@ def too_large(target: Target) -> Iterator[None]:
 
 
 def bad_properties(target: Target) -> Iterator[None]:
-    """Sends properties that are no pairs, too many, too long and in no UTF-8."""
+    """Sends properties that are not pairs, too many, too long, or not UTF-8."""
     texts = ["\1\2" * 10_000, "x" * 32_000, "a\1" * 5_000, "é\1\2" * 9_000]
     texts += ["DELAY\1x\2", "TIMER_DELAY_MS\1-9\2", "\2\2\2"]
     sends = [make_send(b"x", text) for text in texts]
@@ -84,7 +84,7 @@ def single_sends(target: Target) -> Iterator[None]:
 
 
 def half_messages(target: Target) -> Iterator[None]:
-    """Sends half messages that nobody ends."""
+    """Sends half messages that nobody commits or rolls back."""
     frame = make_send(b"x", "TRAN_MSG\1true\2PGROUP\1attacking\2", sys_flag=4)
     return flood(target.remoting, (frame for _ in count()))
 

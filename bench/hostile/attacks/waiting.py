@@ -62,7 +62,7 @@ def longest_pulls(target: Target) -> Iterator[None]:
 
 
 def waiting_pops(target: Target) -> Iterator[None]:
-    """Lets receives of ever more groups wait, with times at the ends of what a header holds."""
+    """Lets receives of ever more groups wait, with the shortest and longest times that a header holds."""
     times = (0, -1, 60_000, _LONGEST_MS)
 
     def make_pop(number: int) -> bytes:
@@ -111,7 +111,7 @@ def in_flight(target: Target) -> Iterator[None]:
 
 
 def receipts(target: Target) -> Iterator[None]:
-    """Acknowledges and changes deliveries that never were, with receipts that are nearly right."""
+    """Acknowledges and changes deliveries that never happened, with receipts that are almost valid."""
 
     def make_receipt(number: int) -> bytes:
         parts = [number, 1_700_000_000_000 + number, 60_000, number % 9, number % 4, "broker-a", number % 9, number]

@@ -1,4 +1,4 @@
-"""Apache's gRPC clients of four languages, by the same calls.
+"""Apache's gRPC clients of four languages, driven by the same calls.
 
     with GrpcClients(start_python(folder)) as python:
         producer = python.start("producer", "127.0.0.1:8081", topics=["orders"])
@@ -162,7 +162,7 @@ class GrpcClient:
 
     @property
     def consumed_count(self) -> int:
-        """How many messages a push consumer has consumed so far."""
+        """How many messages this push consumer has consumed so far."""
         return self.process.count_consumed(self.name)
 
     @property

@@ -15,7 +15,7 @@ SOURCES = Path(__file__).parent / "rust"
 BUILT_WITHIN_S = 900
 _FILES = ("Cargo.toml", "Cargo.lock", "src/main.rs")
 _JOBS = 2
-"""So many processes compile 250 crates, while tests run."""
+"""How many processes compile the 250 crates: few, because tests run meanwhile."""
 
 
 def start_rust(folder: Path) -> Child:

@@ -96,7 +96,7 @@ class ManyClients(JavaProgram):
         return self._consumed[client]
 
     def _receive(self, timeout_s: float) -> dict[str, Any] | None:
-        """Takes the next line, and keeps it if it is a consumed message. Returns None if there is none."""
+        """Takes the next line, and keeps it if it is a consumed message. Returns None if there is no line."""
         line = self.read_line(max(timeout_s, 0.001))
         if line is None:
             return None
