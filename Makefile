@@ -15,9 +15,9 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 # One process per core, at least two and at most four: each has its own Spark session, which needs about 2 GB.
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
-# Python with PySpark VERSION, which has an environment in the user's cache, or with that of .venv. Of rmqpull it takes what is here.
+# Python with PySpark VERSION, which has an environment in the user's cache, or with that of .venv. Both use the rmqpull of this checkout.
 VERSION :=
-# The home of the Java that RUN_SPARK takes, if not that of the set-up.
+# The home of the Java that RUN_SPARK uses, if not that of the set-up.
 SPARK_JAVA :=
 RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$(PYTHON)") && \
 	JAVA_HOME="$(or $(SPARK_JAVA),$$(cat .venv/java-home))" SPARK_CONF_DIR="$(CURDIR)/spark-conf" PYSPARK_PYTHON="$$python" PYSPARK_DRIVER_PYTHON="$$python" \
@@ -45,8 +45,8 @@ test: set-up ## run the tests with real Spark and our own broker, except long on
 test-fast: set-up ## run the tests that start no Spark and no other process (two minutes on two cores)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large and not nightly" --hypothesis-profile fast $(ARGS)
 
-# Each test process starts the servers that its tests need: about 0.5 GB. Many tests wait, so there are more of these processes than cores. All releases speak the same protocol, so others than 5.5 run the
-# tests of the client and the main ones of source and sink. With ARGS, all run what ARGS say. .ci/nightly runs other releases.
+# Each test process starts the servers that its tests need: about 0.5 GB. Many tests wait, so there are more of these processes than cores. All releases speak the same protocol, so releases other than 5.5
+# run only the tests of the client and the main ones of source and sink. With ARGS, all releases run the tests that ARGS name. .ci/nightly runs other releases.
 APACHE_RELEASES ?= 5.5 4.9
 APACHE_MAIN_TESTS := tests/proto tests/client tests/processes tests/differential/test_releases.py $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist loadfile --no-loadscope-reorder \
@@ -61,7 +61,7 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 	done
 
 # Each test process has one name server and one broker at a time: 0.5 GB. Releases are fetched once: 0.7 GB in the user's cache.
-test-releases: set-up ## start each release of Apache RocketMQ that Maven has whole, write, read and restart its broker (4 minutes on two cores)
+test-releases: set-up ## start each release of Apache RocketMQ that Maven has in full; write, read and restart its broker (4 minutes on two cores)
 	@scripts/set-up maven
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist load --maxschedchunk 1 -m releases tests/processes/apache/test_releases.py $(ARGS)
 
@@ -79,7 +79,7 @@ fuzz: set-up ## try 10,000 generated inputs on each edge (7 minutes on two cores
 	$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m edge --hypothesis-profile fuzz --hypothesis-seed $$seed $(ARGS)
 
 # Another release of PySpark has an environment in the user's cache, on Python 3.10 if there is one, with the oldest packages for 4.0 and 4.1.
-# It takes rmqpull from here. tests/harness/spark_kinds.py says what a release cannot do. TESTS: all, main (what breaks first on a release
+# It uses the rmqpull of this checkout. tests/harness/spark_kinds.py says what a release cannot do. TESTS: all, main (what breaks first on a release
 # between two tested ones), or first (a dozen tests that break first of all).
 TESTS := all
 SPARK_TESTS_all := tests/connector/spark_releases tests/connector/lag tests/integration

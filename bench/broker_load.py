@@ -148,7 +148,7 @@ async def standard_pull_rate(endpoints: str, topic: str, queues: int, batch_size
                     return int(request.offset)
                 checked(status)
                 if not found:
-                    raise SystemExit("a pull found nothing where messages are")
+                    raise SystemExit("a pull found no messages where there are some")
                 request.offset = next_offset.next_offset
 
         begun = time.perf_counter()
@@ -194,6 +194,6 @@ async def pull_rate(endpoints: str, topic: str, from_offset: int, rows: int, nam
             response = checked(await call(COLUMNS.methods["PullColumns"], request))
             read = sum(batch.num_rows for batch in read_stream(response.arrow_ipc, PULLABLE_SCHEMA))
             if not read:
-                raise SystemExit(f"a pull of {topic} at offset {offset} found nothing where messages are")
+                raise SystemExit(f"a pull of {topic} at offset {offset} found no messages where there are some")
             offset += read
         return (offset - from_offset) / (time.perf_counter() - begun)

@@ -103,5 +103,5 @@ def first_message_s(name_servers: str, topic: str, folder: Path) -> float:
     finally:
         process.kill()
     if line != "first":
-        raise Mismeasured(f"no message has come within {FIRST_S_MAX:.0f} s")
+        raise Mismeasured(f"no message arrived within {FIRST_S_MAX:.0f} s")
     return time.monotonic() - begun

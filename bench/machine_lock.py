@@ -32,4 +32,4 @@ def _take(mode: int, who_is_there: str) -> None:
         fcntl.flock(lock, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise click.ClickException(f"{who_is_there}. Wait for its end: `fuser {path}` names the process.") from None
+        raise click.ClickException(f"{who_is_there}. Wait until it ends: `fuser {path}` names the process.") from None

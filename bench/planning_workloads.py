@@ -127,7 +127,7 @@ class Query:
         deadline = time.monotonic() + ARRIVES_WITHIN_S
         while not (tasks := self.plan()):
             if time.monotonic() > deadline:
-                raise Mismeasured(f"no message has come within {ARRIVES_WITHIN_S:.0f} s")
+                raise Mismeasured(f"no message arrived within {ARRIVES_WITHIN_S:.0f} s")
         batches = [batch for task in tasks for batch in self.reader.read(task)]
         arrived = time.perf_counter()
         return arrived, [body for batch in batches for body in batch.column("body").to_pylist()]
@@ -263,5 +263,5 @@ def _time_row(feed: Feed, query: Query, reading: ThreadPoolExecutor, pauses: ran
     acknowledged = time.perf_counter()
     arrived, bodies = waiting.result(ARRIVES_WITHIN_S)
     if bodies != [body]:
-        raise Mismeasured(f"{len(bodies)} messages have come instead of the one that was sent")
+        raise Mismeasured(f"{len(bodies)} messages arrived instead of the one that was sent")
     return (arrived - acknowledged) * 1000

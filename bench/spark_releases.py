@@ -127,7 +127,7 @@ def markdown(kept: Mapping[str, Any] | None) -> str:
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--passes", default=2, show_default=True, help="How often each release runs, in turn.")
+@click.option("--passes", default=2, show_default=True, help="Number of runs of each release; the releases take turns.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def main(passes: int, arguments: tuple[str, ...]) -> None:
     """Measure each release in turn, print a table, and write all figures as JSON.

@@ -130,7 +130,9 @@ class Demo:
 
 
 @click.command()
-@click.option("--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="Use only this many flights.")
+@click.option(
+    "--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="Number of flights to use. Default: all."
+)
 @click.option(
     "--server", type=click.Choice(list(SERVERS)), default="rmqpull", show_default=True, help="The broker to use."
 )

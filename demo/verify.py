@@ -96,7 +96,7 @@ def carriers_agree(expected: pa.Table, found: pa.Table) -> Check:
 def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], committed: Mapping[int, int | None]) -> Check:
     """Checks the consumer offsets, by which people and tools see that everything was read."""
     mismatches = [
-        f"queue {queue_id}: committed {committed.get(queue_id)}, max offset {max_offset}"
+        f"queue {queue_id}: consumer offset {committed.get(queue_id)}, max offset {max_offset}"
         for queue_id, max_offset in sorted(max_offsets.items())
         if committed.get(queue_id) != max_offset
     ]

@@ -77,7 +77,7 @@ def read_report(document: str, errors: str = "") -> Report:
 
 def describe(package: dict[str, Any]) -> str:
     """Returns a line: the package, and each vulnerability with the releases that have none."""
-    found = (f"{each['id']} (mended in {', '.join(each['fix_versions']) or 'no release'})" for each in package["vulns"])
+    found = (f"{each['id']} (fixed in {', '.join(each['fix_versions']) or 'no release'})" for each in package["vulns"])
     return f"{package['name']} {package['version']}: {', '.join(found)}"
 
 
@@ -86,7 +86,7 @@ def main() -> None:
     try:
         report = audit(install_tool(), sysconfig.get_path("purelib"))
     except NotAudited as error:
-        print(f"audit: nothing is known about vulnerabilities, because {error}")
+        print(f"audit: cannot tell whether there are vulnerabilities, because {error}")
         sys.exit(UNKNOWN)
     print(f"audit: {report.audited} packages, {len(report.vulnerable)} with known vulnerabilities")
     for line in report.vulnerable:

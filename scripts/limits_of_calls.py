@@ -53,18 +53,18 @@ LIMITS_OF_CALLS = {
         ),
         Limit("consumer groups", "core.state.room:GROUPS_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
         Limit(
-            "consumer offsets of all groups; resets that no pull has got yet",
+            "consumer offsets of all groups; resets that no pull has received yet",
             "core.state.room:OFFSETS_MAX",
             "",
             "TOO_MANY_REQUESTS",
             MEMORY,
         ),
         Limit(
-            "consumer offsets before none is kept on a queue that its topic does not have",
+            "consumer offsets above which none is stored for a queue that its topic does not have",
             "core.state.room:OFFSETS_OF_ANY_QUEUE_MAX",
             "",
             "TOO_MANY_REQUESTS",
-            "ours: leaves room for others; Apache's broker keeps any",
+            "ours: leaves room for others; Apache's broker stores any",
         ),
         Limit("consumer offsets of one group", "core.state.room:OFFSETS_OF_GROUP_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
         Limit(
@@ -299,7 +299,7 @@ LIMITS_OF_CALLS = {
             "rmqpull_proto.filters.sql92:NESTING_MAX",
             "levels",
             "ILLEGAL_FILTER_EXPRESSION",
-            "ours: Python's stack; Java's allows some hundreds",
+            "ours: Python's stack; Java's allows a few hundred",
         ),
     ),
     "Stages": (

@@ -137,7 +137,7 @@ LIMITS_OF_CLIENTS = {
             ONE_AT_A_TIME,
         ),
         Limit(
-            "what is neither a body nor a batch in such a request",
+            "everything but bodies and batches in such a request",
             "server.grpc.wire_fields:DETAILS_BYTES_MAX",
             "bytes",
             "BAD_REQUEST",
@@ -165,7 +165,7 @@ LIMITS_OF_CLIENTS = {
             MEMORY,
         ),
         Limit(
-            "groups with a topic for which it was set whether they pop",
+            "pairs of a group and a topic for which it is set whether members pop",
             "core.admin.request_modes:REQUEST_MODES_MAX",
             "",
             "code 2",

@@ -42,7 +42,9 @@ def rounds(what: str, server: str, seed: int, kills: int | None, kills_per_round
 )
 @click.option("--seed", default=1, help="Seed of the random schedule.  [default: 1]")
 @click.option("--kills", type=click.IntRange(min=1), help="How many processes to kill.  [default: 300]")
-@click.option("--minutes", type=click.FloatRange(min=0), help="Instead: start no new round after this many minutes.")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0), help="Instead of --kills: start no new round after this many minutes."
+)
 @click.option("--kills-per-round", default=24, type=click.IntRange(min=1), help="Kills in each round.  [default: 24]")
 @click.option("--first-round", default=0, type=click.IntRange(min=0), help="Number of the first round.  [default: 0]")
 @click.option("--dry-run", is_flag=True, help="Only print the schedule.")

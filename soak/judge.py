@@ -73,7 +73,7 @@ def altered(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) 
             yield f"{_position(row)} has the key {row.key!r}, which nobody sent"
             continue
         if not wants(attempt.tag, attempt.price):
-            yield f"{_position(row)} has {row.key}, which the filter does not want"
+            yield f"{_position(row)} has {row.key}, which the filter does not match"
         sent = (attempt.topic, attempt.msg_id if attempt.keeps_id else row.msg_id, attempt.tag, attempt.digest)
         if sent != (row.topic, row.msg_id, row.tag, row.digest):
             yield f"{_position(row)} has {row}, sent was {attempt}"
@@ -119,7 +119,7 @@ def behind(ends: Mapping[Queue, int], committed: Mapping[Queue, int]) -> Iterato
     """Yields queues whose consumer offset is not the max offset."""
     for (topic, broker_name, queue_id), end in sorted(ends.items()):
         if (offset := committed.get((topic, broker_name, queue_id))) != end:
-            yield f"{topic}/{broker_name}/{queue_id}: committed {offset}, end {end}"
+            yield f"{topic}/{broker_name}/{queue_id}: consumer offset {offset}, end {end}"
 
 
 def ahead(finished: Mapping[Queue, int], committed: Mapping[Queue, int]) -> list[str]:
@@ -127,7 +127,7 @@ def ahead(finished: Mapping[Queue, int], committed: Mapping[Queue, int]) -> list
     return _told(
         "group ahead of what Spark has finished",
         (
-            f"{topic}/{broker_name}/{queue_id}: committed {offset}, finished {end}"
+            f"{topic}/{broker_name}/{queue_id}: consumer offset {offset}, finished {end}"
             for (topic, broker_name, queue_id), offset in sorted(committed.items())
             if offset > (end := finished.get((topic, broker_name, queue_id), 0))
         ),

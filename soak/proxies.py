@@ -50,7 +50,7 @@ class Proxies:
             for address in (proxy.remoting_address for proxy in self._proxies):
                 while self._ask(address, topic) != wanted:
                     if time.monotonic() > deadline:
-                        raise TimeoutError(f"The proxy at {address} tells an old route of {topic}.")
+                        raise TimeoutError(f"The proxy at {address} still serves an old route of {topic}.")
                     time.sleep(_LOOK_S)
 
     def _ask(self, address: str, topic: str) -> list[tuple[str, int]]:

@@ -225,14 +225,14 @@ class RoundRun:
         has_lost_python = any(step.kind in (Kind.KILL_WORKER, Kind.KILL_SOURCE) for step in steps)
         has_ordered = any(step.fault is not None and step.fault.may_end_query for step in steps)
         ended = [
-            f"the query ended, though it must recover by itself: {failure}"
+            f"the query ended, although it must recover by itself: {failure}"
             for failure in self._query.failures
             if not (has_lost_python and _LOST_PYTHON.search(_find_cause(failure)))
             and not (has_ordered and _ORDERED.search(failure))
         ]
         # Spark retries a task, which would hide that the connector gave up.
         gave_up = [
-            f"the connector gave up, though it must go on by itself: {error}"
+            f"the connector gave up, although it must recover by itself: {error}"
             for error in self._query.connector_errors()
             if not (has_ordered and _ORDERED.search(error))
         ]

@@ -54,8 +54,13 @@ def run(attacks: list[Attack], course: Course) -> Iterator[tuple[list[float], li
 
 
 @click.command()
-@click.option("--attacks", "names", default="", help="Names of attacks, with commas between them. Without it, all.")
-@click.option("--seconds", default=8.0, show_default=True, help="How long the healthy client sends beside each.")
+@click.option("--attacks", "names", default="", help="Names of attacks, separated by commas. Default: all.")
+@click.option(
+    "--seconds",
+    default=8.0,
+    show_default=True,
+    help="How long the healthy client sends beside each attack, in seconds.",
+)
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
 def main(names: str, seconds: float, file: Path | None) -> None:
     """Attack, print what the healthy client has seen, and write all figures as JSON."""

@@ -289,7 +289,7 @@ class Administration:
         deadline = time.monotonic() + ROUTE_WITHIN_S
         while not happened():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"After {ROUTE_WITHIN_S:.0f} s it is not so that {what}.")
+                raise TimeoutError(f"It is still not true after {ROUTE_WITHIN_S:.0f} s that {what}.")
             time.sleep(_LOOK_S)
 
 

@@ -14,14 +14,14 @@ LIBRARIES: Mapping[Language, str] = {
 }
 LACKS: Mapping[tuple[Language, str], str] = {
     ("python", "reconnect"): (
-        "its push consumer reads no Telemetry after the first settings (it fails to make a gauge without metrics), and "
-        "tells a proxy that was restarted its settings five to ten minutes later"
+        "its push consumer reads no Telemetry after the first settings (it fails to create a gauge without metrics), "
+        "and sends its settings to a restarted proxy only five to ten minutes later"
     ),
-    ("node", "fifo retry"): "it knows no customized back-off, and gives up a failed FIFO message",
-    ("rust", "reconnect"): "it tells a proxy its settings once, and a proxy that was restarted refuses its receives",
+    ("node", "fifo retry"): "it has no customized back-off, and gives up on a failed FIFO message",
+    ("rust", "reconnect"): "it sends its settings to a proxy only once, and a restarted proxy refuses its receives",
     ("rust", "push"): "it has no push consumer",
-    ("rust", "change"): "it changes no invisible times",
-    ("rust", "recall"): "it recalls no messages",
+    ("rust", "change"): "it cannot change invisible times",
+    ("rust", "recall"): "it cannot recall messages",
 }
 """The reason by the language and what it cannot do: a call, a field of a call, or a habit. A test says `uses(what)`.
 

@@ -133,7 +133,7 @@ def test_means_may_differ_by_the_order_of_a_sum() -> None:
 @pytest.mark.parametrize("committed", [None, 0, 199, 201])
 def test_a_group_that_is_not_at_the_end_is_named(committed: int | None) -> None:
     check = group_offsets_at_end("demo", MAX_OFFSETS, {**MAX_OFFSETS, 5: committed})
-    assert check.mismatches == [f"queue 5: committed {committed}, max offset 200"]
+    assert check.mismatches == [f"queue 5: consumer offset {committed}, max offset 200"]
     assert group_offsets_at_end("demo", MAX_OFFSETS, dict(MAX_OFFSETS)).holds
 
 

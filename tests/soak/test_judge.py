@@ -77,7 +77,7 @@ def test_an_unacknowledged_message_comes_once_at_most() -> None:
 
 def test_a_message_that_the_filter_does_not_want() -> None:
     assert findings(ALL[:3], dearest=10) == [
-        "not as it was sent: orders/broker-a/0 offset 2 has a-2, which the filter does not want"
+        "not as it was sent: orders/broker-a/0 offset 2 has a-2, which the filter does not match"
     ]
 
 
@@ -86,12 +86,12 @@ def test_parts_of_a_queue_in_a_batch_may_be_in_any_order() -> None:
 
 
 def test_a_group_that_is_not_at_the_end() -> None:
-    assert findings(ALL, committed=3) == ["group not at the end: orders/broker-a/0: committed 3, end 4"]
+    assert findings(ALL, committed=3) == ["group not at the end: orders/broker-a/0: consumer offset 3, end 4"]
 
 
 def test_a_group_that_is_ahead_of_spark() -> None:
     assert ahead({QUEUE: 3}, {QUEUE: 3}) == []
-    told = "group ahead of what Spark has finished: orders/broker-a/0: committed {}, finished {}"
+    told = "group ahead of what Spark has finished: orders/broker-a/0: consumer offset {}, finished {}"
     assert ahead({QUEUE: 3}, {QUEUE: 4}) == [told.format(4, 3)]
     assert ahead({}, {QUEUE: 1}) == [told.format(1, 0)]
 

@@ -28,7 +28,7 @@ def write(*packages: dict[str, Any]) -> str:
     [
         ([OURS, FINE], Report(1, [], [])),
         ([OURS, FINE, SKIPPED], Report(1, ["numpy"], [])),
-        ([BAD, FINE], Report(2, [], ["idna 3.1: PYSEC-1 (mended in 3.7), GHSA-2 (mended in no release)"])),
+        ([BAD, FINE], Report(2, [], ["idna 3.1: PYSEC-1 (fixed in 3.7), GHSA-2 (fixed in no release)"])),
     ],
 )
 def test_a_report_tells_packages_that_are_vulnerable_and_those_that_nobody_knows(

@@ -34,7 +34,7 @@ def configure(request: Request) -> Any:
 def to_seconds(ms: int) -> int:
     """Returns whole seconds: the library takes nothing else. Raises ValueError."""
     if ms % 1_000:
-        raise ValueError(f"{ms} ms are no whole seconds")
+        raise ValueError(f"{ms} ms is not a whole number of seconds")
     return ms // 1_000
 
 
