@@ -1,4 +1,4 @@
-"""What an operating system does to a broker: files that may not grow, few descriptors, a process that stands still.
+"""What an operating system does to a broker: files that may not grow, few descriptors, a process that is stopped.
 
 docs/durability.md has the table. Full disks and clocks that are set are tested where they are handled.
 """

@@ -29,7 +29,7 @@ def update_offset(random: Random) -> Step:
 
 
 def find_bound(random: Random) -> Step:
-    """The end or the begin of a queue."""
+    """The end or the beginning of a queue."""
     code = random.choice((RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET))
     fields = {"topic": choose_topic(random), "queueId": choose_queue(random)}
     if code == RequestCode.GET_MAX_OFFSET and random.random() < 0.3:

@@ -1,4 +1,4 @@
-"""Apache's `mqadmin` prints the same on the emulator and on a real broker, but for addresses, times and ids."""
+"""Apache's `mqadmin` prints the same on the emulator and on a real broker, except for addresses, times and ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random changes of topics and groups, and what is told of them."""
+"""Random changes of topics and groups, and queries about them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def delete_group(random: Random) -> Step:
 
 
 def show_topic(random: Random) -> Step:
-    """What a broker tells of a topic."""
+    """What a broker says about a topic."""
     code = random.choice(
         (RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_TOPIC_STATS_INFO, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
     )
@@ -67,7 +67,7 @@ def show_topic(random: Random) -> Step:
 
 
 def show_group(random: Random) -> Step:
-    """What a broker tells of a group."""
+    """What a broker says about a group."""
     group = choose_group(random)
     return random.choice(
         (

@@ -1,4 +1,4 @@
-"""What README and the guides show is run or read as it stands, but for what needs Spark or an engine."""
+"""What README and the guides show is run or parsed as it stands, except for what needs Spark or an engine."""
 
 from __future__ import annotations
 

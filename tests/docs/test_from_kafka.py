@@ -1,4 +1,4 @@
-"""docs/kafka-options.md knows every option of the source, and names none that there is not."""
+"""docs/kafka-options.md has every option of the source, and names none that does not exist."""
 
 from __future__ import annotations
 

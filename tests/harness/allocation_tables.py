@@ -17,5 +17,5 @@ def written(share: Sequence[MessageQueue]) -> str:
 
 
 def shares(strategy: Strategy, owned: Sequence[MessageQueue], consumers: Sequence[str]) -> list[str]:
-    """Allocate for each consumer by itself."""
+    """Allocates as each consumer does, one call for each."""
     return [written(strategy.allocate(consumer, owned, consumers)) for consumer in consumers]

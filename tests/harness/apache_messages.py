@@ -1,4 +1,4 @@
-"""Messages on the wire of Apache's brokers, written apart from the product: it must not judge itself.
+"""Messages on the wire of Apache's brokers, written without the product, which must not judge itself.
 
 The layouts are those of docs/rules/4-remoting.md.
 """

@@ -250,7 +250,7 @@ class ApacheServer:
     # ---- groups
 
     def consumer_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """See ``Server``. A question for single offsets would not do: 4.x answers 0 for those that it does not have."""
+        """See ``Server``. Asking for single offsets would not do: 4.x answers 0 for offsets that it does not have."""
         found: dict[MessageQueue, int] = {}
         for name in self._brokers:
             body = self._administration.call(self.cluster.find_broker(name).address, 43).body.decode()
@@ -369,7 +369,7 @@ class _Half:
 
 
 class _Paused:
-    """Servers, by their ports, whose processes stand still. The kernel keeps what clients send."""
+    """Servers, by port, whose processes are stopped (SIGSTOP). The kernel keeps what clients send."""
 
     def __init__(self, pids: Mapping[int, int]) -> None:
         self._pids = pids

@@ -1,4 +1,4 @@
-"""Bytes that are no frames of the remoting protocol, or no commands. Each of them closes the connection."""
+"""Bytes that are not frames of the remoting protocol, or not commands. Each of them closes the connection."""
 
 from __future__ import annotations
 

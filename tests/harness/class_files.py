@@ -14,7 +14,7 @@ _CONSTANT_VALUE = "ConstantValue"
 
 
 def read_string_constants(jar: Path, class_name: str) -> dict[str, str]:
-    """Returns the constants of a class that are texts, by name. ``class_name`` has dots."""
+    """Returns the string constants of a class, by name. ``class_name`` has dots."""
     with zipfile.ZipFile(jar) as archive:
         data = archive.read(class_name.replace(".", "/") + ".class")
     pool, at = _read_pool(data)

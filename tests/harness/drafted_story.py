@@ -48,7 +48,7 @@ class DraftedStory:
             self.tell(event, number)
 
     def tell(self, event: str, number: int) -> None:
-        """Goes on with an event or a command. What a command picks follows from the number."""
+        """Continues with an event or a command. The number decides what a command picks."""
         turn = Turn(self.known, self.draft, self._sender, self.now_ms, number)
         if event in EVENTS:
             EVENTS[event](self, turn)
@@ -128,4 +128,4 @@ _BEGIN = [
     *(("commit stages", 0), ("store", 0), ("pop", 0), ("pop", 1), ("store", 0)),
     *(("send", 0), ("send", 2), ("store", 0), ("pop in order", 0), ("reset", 1), ("store", 0)),
 ]
-"""What both brokers have when a story begins: something of everything."""
+"""What both brokers have when a story begins: at least one of everything."""

@@ -47,7 +47,7 @@ class GrpcServer:
     """The same for clients that speak TLS. A real proxy serves them on the same port."""
     administration: Administration
     restart: Callable[[], None]
-    """Kills the broker and starts it again. The emulator is its own proxy, and a real one goes on."""
+    """Kills the broker and starts it again. The emulator is its own proxy, and a real proxy runs on."""
     restart_proxy: Callable[[], None]
     """Kills what clients are connected to, and starts it again."""
 
@@ -257,7 +257,7 @@ def bodies_of(messages: Iterable[Received]) -> list[str]:
 
 
 def has_messages(place: GrpcPlace, topic: str, count: int = 1) -> bool:
-    """Whether a topic exists and has so many messages, as that of dead letters after the first one."""
+    """Whether a topic exists and has this many messages. A topic of dead letters exists after the first one."""
     administration = place.server.administration
     return bool(administration.find_route(topic)) and administration.count_messages(topic) >= count
 
@@ -266,8 +266,8 @@ def has_messages(place: GrpcPlace, topic: str, count: int = 1) -> bool:
 def busy(producer: GrpcClient, topic: str) -> Iterator[None]:
     """Sends a message with the body `nudge` each half second during the block.
 
-    A message that comes back wakes no receive that waits, on 5.3.3 as here: it comes with the next one, which may be
-    20 s later. A topic with traffic is faster.
+    A redelivered message wakes no waiting receive, on 5.3.3 as here: it comes with the next receive, which may be 20 s
+    later. On a topic with traffic it comes sooner.
     """
     ended = False
 

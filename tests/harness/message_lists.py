@@ -1,4 +1,4 @@
-"""A message store as one would write it down, for tests that compare the real one with it."""
+"""A message store made of plain lists, with which tests compare the real one."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ ALIKE: Mapping[str, Callable[[Turn], object]] = {
     ),
     "read the clock": lambda turn: turn.draft.add(ClockRead(turn.now_ms)),
 }
-"""Commands that ask the draft alone, so that both brokers must draft the same."""
+"""Commands that depend on the draft alone, so that both brokers must draft the same."""
 READING: Mapping[str, Callable[[Turn], object]] = {
     "pop": Turn.pop,
     "pop in order": lambda turn: turn.pop(in_order=True),
@@ -223,4 +223,7 @@ READING: Mapping[str, Callable[[Turn], object]] = {
     "reset": Turn.reset,
     "trim": Turn.trim,
 }
-"""Commands that ask what can be read now. By design, nothing of a draft can be, and nothing is deleted by it yet."""
+"""Commands that depend on what can be read now.
+
+By design, nothing of a draft can be read, and it has deleted nothing yet.
+"""

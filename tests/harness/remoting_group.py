@@ -67,7 +67,7 @@ class GroupConsumer:
         return [QueueOfBroker(*queue) for queue in queues[start : start + size + (place < more)]]
 
     def consume(self) -> dict[QueueOfBroker, list[bytes]]:
-        """Pulls each queue once, commits its offset, and returns the bodies by queue."""
+        """Pulls each queue once, sets its consumer offset, and returns the bodies by queue."""
         consumed = {}
         for queue in self._lock(self.queues) if self._in_order else self.queues:
             offset = self._next[queue]

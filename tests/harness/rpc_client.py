@@ -14,7 +14,7 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 RESPONSE_TIMEOUT_S = 60
-"""Far more than any test needs: a test fails after it and does not hang."""
+"""Far longer than any test needs, so that a test fails and does not hang."""
 _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
 
 

@@ -102,8 +102,10 @@ PLANNED_ALIKE = (
     "sink/test_examples.py::",
     "sink/test_without_repeats.py::",
 )
-"""The beginnings of tests of what is planned in the same way over each protocol. Before a merge they run against
-:data:`FIRST`, and each night against all kinds."""
+"""The beginnings of the ids of tests whose subject is planned in the same way over each protocol.
+
+Before a merge they run against :data:`FIRST`, and each night against all kinds.
+"""
 SEEN_ON_APACHE = (
     "test_failures.py::",
     "test_loss.py::",
@@ -111,7 +113,7 @@ SEEN_ON_APACHE = (
     "test_positions.py::",
     "sink/test_refusals.py::",
 )
-"""The same of tests that run against Apache's servers before a merge, too."""
+"""The same for tests that run against Apache's servers before a merge, too."""
 FIRST_OF_PROXY = (
     "test_group.py::test_a_failed_batch_sets_no",
     "test_group.py::test_a_reset_does_not_move_an_idle",
@@ -120,8 +122,10 @@ FIRST_OF_PROXY = (
     "sink/test_writing.py::test_each_row_goes",
     "sink/test_writing.py::test_all_columns_are_read_back",
 )
-"""The beginnings of the tests of kind :data:`PROXY` that run before a merge. The others run each night: the servers are
-those of kind :data:`APACHE`, and only the way to them is another."""
+"""The beginnings of the ids of the tests of kind :data:`PROXY` that run before a merge.
+
+The others run each night: the servers are those of kind :data:`APACHE`, and only the path to them differs.
+"""
 FIRST = (COLUMNS, STAGES)
 """The kinds that all tests run against before a merge."""
 

@@ -1,4 +1,4 @@
-"""A system's clock that a test sets, and a broker that lives by it."""
+"""A system clock that a test sets, and a broker that runs by it."""
 
 from __future__ import annotations
 

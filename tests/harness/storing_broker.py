@@ -29,7 +29,7 @@ class StoringBroker(ScriptedServer):
     """Stores the messages of all sends.
 
     ``reactions`` come first: each is for one send, and gets the request and its messages. If it returns None, the
-    messages are stored. So does a broker that answers that a slave is away: give ``stores`` to :meth:`answer`.
+    messages are stored. A broker that responds that a slave is away stores them too: pass ``stores`` to :meth:`answer`.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class StoringBroker(ScriptedServer):
         self.reactions += [lambda request, _: request.make_response(code, remark=remark)] * times
 
     def refuse(self, is_illegal: Callable[[StoredMessage], bool], code: int = 13) -> None:
-        """Refuses each send with an illegal message, for ever."""
+        """From now on, refuses each send with an illegal message."""
 
         def react(request: RemotingCommand, messages: list[StoredMessage]) -> Reaction | None:
             self.reactions.append(react)

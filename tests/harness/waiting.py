@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 WAIT_S = 60.0
-"""Far more than anything takes that a test waits for."""
+"""Far longer than anything that a test waits for takes."""
 _LOOK_S = 0.01
 
 

@@ -1,4 +1,4 @@
-"""A data directory of rmqpull-broker that comes back from a backup, or without its tail: noticed over each protocol.
+"""A data directory of rmqpull-broker that is restored from a backup, or loses its tail: noticed over each protocol.
 
 Runs once: the protocols are parameters here, and Apache's servers have other data directories.
 """

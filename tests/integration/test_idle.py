@@ -22,7 +22,7 @@ queue by a request."""
 
 @pytest.fixture
 def timeless(kind: str) -> Iterator[RunningBroker]:
-    """A broker whose time stands still: it never responds to a parked pull."""
+    """A broker whose clock is stopped: it never responds to a parked pull."""
     with start(kind, QUEUES, clock="manual") as broker:
         yield broker
 

@@ -142,7 +142,10 @@ def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: Ma
 
 
 def test_a_topic_that_was_created_again_with_a_higher_end(queries: Queries, aging: ManagedServer, kind: str) -> None:
-    """Acceptance case 22, and more. Without ids of topics, the last message that the query has read tells it."""
+    """Acceptance case 22, and more.
+
+    Without ids of topics, the query notices it by the last message that it has read.
+    """
     send(aging, 0, 3)
     queries.run(orders(queries, aging, failOnDataLoss="false"))
     aging.delete_topic("orders")

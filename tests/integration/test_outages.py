@@ -1,4 +1,4 @@
-"""Servers are away for longer than a request may take, and come back: queries go on."""
+"""Servers are away for longer than a request may take, and come back: queries continue."""
 
 from __future__ import annotations
 

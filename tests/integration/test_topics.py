@@ -62,7 +62,7 @@ def test_a_new_topic_that_matches_is_read_from_its_start(
     listing.send("other", b"unwanted")
     listing.send("sales", b"unwanted")
     listing.send("orders-a", b"new")
-    # A route that was asked for while brokers were still told of the topic names some of them for a while.
+    # A route that was requested while brokers were still being told of the topic names only some of them for a while.
     run.wait_until(lambda: len(run.bodies) == 3, "the new topic read from all brokers")
     run.process_all()  # so that the batch is finished too
     run.query.stop()

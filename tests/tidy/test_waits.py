@@ -16,10 +16,11 @@ WITHOUT_ARGUMENTS = {
     *("acquire", "awaitAnyTermination", "awaitTermination", "communicate", "exception", "get", "join", "recv"),
     *("result", "wait"),
 }
-"""Without an argument, or with None, these methods of threads, processes, queues, futures, events and queries wait for
-ever."""
+"""Without an argument, or with None, these methods of threads, processes, queues, futures, events and queries wait
+forever.
+"""
 PROGRAMS = {"call", "check_call", "check_output", "run"}
-"""Without ``timeout``, these functions of ``subprocess`` wait for ever."""
+"""Without ``timeout``, these functions of ``subprocess`` wait forever."""
 DO_NOT_WAIT = {"capture.get()", "self.query.exception()"}
 BOUNDED_IN = {
     "tests/harness/spark_queries.py": {"query.processAllAvailable()"},  # a timer stops the query

@@ -1,4 +1,4 @@
-"""The name that somebody meant who wrote an unknown one."""
+"""The known name that somebody probably meant by an unknown one."""
 
 from __future__ import annotations
 

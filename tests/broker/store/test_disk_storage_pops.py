@@ -1,4 +1,4 @@
-"""Messages in flight through restarts, snapshots, retention and deletions: none is lost, and none comes twice."""
+"""Messages in flight through restarts, snapshots, retention and deletions: none is lost or delivered twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors tell to check first."""
+"""What errors say to check first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at single messages: what every transport tells of them, and what it leaves alone."""
+"""Looking at single messages: what every transport reports, and what it does not change."""
 
 from __future__ import annotations
 

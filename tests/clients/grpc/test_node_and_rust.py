@@ -245,7 +245,7 @@ def test_rust_sees_how_a_message_becomes_a_dead_letter(rust: GrpcPlace) -> None:
         attempts = [(message.message_id, message.attempt) for message in received]
         if attempts == [(message_id, 1), (message_id, 2)]:
             break
-        # On a busy machine a delivery may come after the client has given up its call, and then nobody sees it.
+        # On a busy machine a delivery may arrive after the client has given up its call, and then nobody sees it.
         assert len(attempts) < 2, attempts
     else:
         pytest.fail(f"of {TRIES_MAX} messages, none came twice")

@@ -85,7 +85,7 @@ def tell_nothing(broker: FakeBrokerClient) -> None:
 def test_a_running_query_compares_after_an_event(
     broker: FakeBrokerClient, start_query: StartQuery, event: Callable[[FakeBrokerClient], None]
 ) -> None:
-    """Also where a server cannot tell its connections."""
+    """Also where the client cannot say whether a connection was lost."""
     broker.messages = {(0, 13): OLD, (0, 15): OLD._replace(offset=15)}
     query = start_query(passed(), maxOffsetsPerTrigger="2")
     grow(broker, 20)
@@ -223,7 +223,7 @@ def test_a_queue_that_was_away_is_compared_when_it_comes_back(
 def test_without_an_answer_the_witness_stays_and_is_compared_later(
     broker: FakeBrokerClient, start_query: StartQuery, clock: ManualClock
 ) -> None:
-    """Nobody, or only a slave, answers. The query reads on, and the broker that comes back does not escape."""
+    """Nobody, or only a slave, responds. The query reads on, and still compares when the broker is back."""
     query = start_query(passed())
     grow(broker, 20)
     query.plan()

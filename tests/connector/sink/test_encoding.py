@@ -48,7 +48,7 @@ def only(parted: PartedRows) -> pa.RecordBatch:
 
 
 def not_utf8(good: str) -> pa.Array:
-    """Two texts: one, and bytes that are none, which Arrow takes without looking."""
+    """A text, and bytes that are not UTF-8, which Arrow takes without checking."""
     return pa.StringArray.from_buffers(
         2, pa.array([0, len(good), len(good) + 1], pa.int32()).buffers()[1], pa.py_buffer(good.encode() + b"\xff")
     )

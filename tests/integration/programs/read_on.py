@@ -1,6 +1,6 @@
 """Continues a query with the trigger AvailableNow: read_on.py ENDPOINTS TOPIC CHECKPOINT [fails].
 
-It prints the release of Spark, the bodies of each micro-batch, and its error if it shall fail.
+It prints the release of Spark, the bodies of each micro-batch, and its error if it should fail.
 """
 
 from __future__ import annotations

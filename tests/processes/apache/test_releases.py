@@ -36,7 +36,7 @@ def make_rows(numbers: Sequence[int]) -> list[dict[str, Any]]:
 
 
 class Orders:
-    """A topic of a cluster, and one client for the whole test, which goes on when the broker was away."""
+    """A topic of a cluster, and one client for the whole test, which continues after the broker was away."""
 
     def __init__(self, cluster: ApacheCluster) -> None:
         connection = Connection(name_servers=cluster.addresses, request_timeout_ms=TIMEOUT_MS)

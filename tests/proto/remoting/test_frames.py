@@ -1,4 +1,4 @@
-"""Frames in a buffer: which are whole, and which bytes can be none."""
+"""Frames in a buffer: which are complete, and which bytes cannot be a frame."""
 
 from __future__ import annotations
 

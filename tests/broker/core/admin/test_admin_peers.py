@@ -1,4 +1,4 @@
-"""Which addresses of peers may administrate, and the errors of values that name none."""
+"""Which addresses of peers may administrate, and the errors for values that name no address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose unfinished frames are not read any more when all hold too much, and whose take too long."""
+"""Whose unfinished frames are no longer read when all together hold too much, and whose take too long."""
 
 from __future__ import annotations
 

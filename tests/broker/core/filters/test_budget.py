@@ -1,4 +1,6 @@
-"""One pull evaluates a limited number of expressions, and the next one goes on: repeated pulls find every match."""
+"""One pull evaluates a limited number of expressions, and the next one continues there: repeated pulls find every
+match.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each finding is answered (rules 3.3, 1.7.1)."""
+"""The answer to each finding of a pull (rules 3.3, 1.7.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pull reads with, who may pull, and what it brings about beside its answer (rules 3.1, 6.1)."""
+"""What a pull reads with, who may pull, and its effects besides the answer (rules 3.1, 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer offsets: commits, queries, resets and their effects (rules 3.5, 6.1)."""
+"""Consumer offsets: setting, querying and resetting them, and the effects (rules 3.5, 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A delayed message: where it waits, when it comes, and how it is called back."""
+"""A delayed message: where it waits, when it is delivered, and how it is recalled."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ BORN = 10_000
 HALF = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
 GIVEN_UP = HALF._replace(topic="TRANS_CHECK_MAX_TIME_TOPIC")
 WAITED = {"TRAN_MSG": "true", "REAL_TOPIC": "orders", "REAL_QID": "0"}
-"""What a half message keeps for ever."""
+"""What a half message always keeps."""
 COMMIT = TransactionEnd("ID", "payments", Resolution.COMMIT)
 ROLLBACK = replace(COMMIT, resolution=Resolution.ROLLBACK)
 

@@ -56,7 +56,7 @@ def test_a_stage_is_limited_by_its_rows_and_bytes_and_not_by_its_calls(
     with pytest.raises(TooManyRequests, match=sentence):
         hand_over(core, b"x" * 10, b"x" * 10, sequence=2)
     assert hand_over(core, b"x" * 10, sequence=3)
-    assert hand_over(core, b"x" * 10, sequence=3)  # a call that comes again adds nothing
+    assert hand_over(core, b"x" * 10, sequence=3)  # a repeated call adds nothing
     assert hand_over(core, b"x" * 10, b"x" * 10, stage_id="b")
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are no requests, and headers of any text: each call gets a code of the protocol, and nothing is logged."""
+"""Bytes that are not requests, and headers of any text: each call gets a code, and nothing is logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many requests of a connection may be in work, by what they take."""
+"""How many requests of a connection may be in progress, depending on how long they take."""
 
 from __future__ import annotations
 

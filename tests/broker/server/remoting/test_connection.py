@@ -1,4 +1,4 @@
-"""Connections: several frames at once, one-way requests, and bytes that are no frames."""
+"""Connections: several frames at once, one-way requests, and bytes that are not frames."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_turn_begins_as_many_tasks_as_a_slice_has_time_for(step_s: float, task
 
 
 class Working(Dispatcher):
-    """A dispatcher whose requests work until they are told to end, or wait for a message."""
+    """A dispatcher whose requests run until a test ends them, or wait for a message."""
 
     def __init__(self) -> None:
         self.begun: list[asyncio.Event] = []

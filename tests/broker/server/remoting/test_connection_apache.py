@@ -1,4 +1,4 @@
-"""Bytes that are no frames, sent to a real broker and to ours."""
+"""Bytes that are not frames, sent to a real broker and to ours."""
 
 from __future__ import annotations
 

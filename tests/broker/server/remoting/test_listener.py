@@ -1,4 +1,4 @@
-"""The ports of the brokers: what routes tell of them, idle connections, and the end."""
+"""The ports of the brokers: what routes say about them, idle connections, and shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pops on the event loop: waiting, leaving, and what goes on by the clock."""
+"""Pops on the event loop: waiting, callers that leave, and timed work."""
 
 from __future__ import annotations
 

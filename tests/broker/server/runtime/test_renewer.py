@@ -167,7 +167,7 @@ def test_the_messages_of_a_client_that_leaves_come_again_after_a_second() -> Non
         renewer.members.remove(BOB)
         await renewer.advance(4)
         assert len(renewer.changes) == 1
-        await renewer.advance(1)  # nobody has told of it; the next check finds out
+        await renewer.advance(1)  # nobody has reported it; the next check finds out
         assert renewer.changes[1:] == [(5, [1], 1)]
         assert renewer.renewer.kept_count == 0
 

@@ -1,4 +1,4 @@
-"""A data directory of release 0.1.0 is read, and gone on with."""
+"""A data directory of release 0.1.0 is read, and continued."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def refusal(connection: Connection, opened: Open) -> RmqpullError:
 
 
 EXPIRED = r"Renew the server's certificate\.|which must not have expired\."
-"""The second advice comes where gRPC does not tell more, as in 1.67."""
+"""The second advice is for releases of gRPC that say no more, such as 1.67."""
 
 
 def test_a_failed_handshake_is_an_error_at_once(

@@ -1,4 +1,4 @@
-"""What the broker tells as a name server."""
+"""What the broker answers as a name server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts about what a pop got."""
+"""The texts that describe what a pop received."""
 
 from __future__ import annotations
 

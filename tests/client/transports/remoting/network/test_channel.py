@@ -157,7 +157,7 @@ def test_a_forked_process_opens_connections_of_its_own(
 def test_of_a_broker_that_is_its_own_name_server_no_other_address_is_asked_for(
     connect: Open, routes: RouteScript, name_server: ScriptedServer
 ) -> None:
-    """As rmqpull-broker with --remoting, whose route told its address."""
+    """As rmqpull-broker with --remoting, whose route named its address."""
     routes.routes["orders"] = make_route({"broker-a": {0: name_server.address}})
     asked = name_server.script
     name_server.script = lambda request: Act.CLOSE if request.code == RequestCode.GET_MAX_OFFSET else asked(request)

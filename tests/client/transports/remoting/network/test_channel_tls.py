@@ -139,7 +139,7 @@ def test_a_server_that_closes_each_connection_at_once_is_not_retried_until_the_r
 def test_a_server_that_has_answered_over_tls_is_not_waited_for_without_it(
     serve: Serve, authority: CertificateAuthority
 ) -> None:
-    """It closes plain connections without a word, as Apache's does, and so it would for ever."""
+    """It closes plain connections without a word, as Apache's does, and would always do so."""
     server = serve(authority.issue("server", "127.0.0.1"))
     assert ask(server, Tls(str(authority.ca_file))) == len(LARGE)
     server.is_closing_at_once = True

@@ -1,4 +1,4 @@
-"""Several proxies behind one address: each connection leads to another one, and one may be gone or tell old routes."""
+"""Several proxies behind one address: each connection leads to another one, and one may be gone or serve old routes."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_nothing_is_written_to_them(cluster: ApacheCluster, parent: str) -> None
 
 
 def test_a_broker_that_keeps_none_says_so(apache: ApacheCluster) -> None:
-    """By default it does not, and tells of each that it is empty."""
+    """By default it does not, and says of each that it is empty."""
     apache.administration.create_topic("ordinary", 1)
     client = connect(Connection(name_servers=apache.addresses, parent_topic="ordinary"))
     with pytest.raises(OptionError, match=r"Broker broker-a keeps no light message queues, such as %LMQ%a.*enableLmq"):

@@ -225,7 +225,7 @@ def test_a_queue_that_does_not_exist_is_lost() -> None:
     lost: list[Loss] = []
     with serve_queues(broker) as (client, _):
         assert read(client, QueueRange(queue(), 7, 5_000), lost=lost) == {}
-    # It is told in parts if not all responses have come when the first one is looked at.
+    # The loss is reported in parts if not all responses have arrived when the first one is examined.
     (begin, *begins), (*ends, end) = zip(*bounds(lost), strict=True)
     assert (begin, end, begins) == (7, 5_000, ends), "each offset is told once, in order"
 

@@ -114,7 +114,7 @@ def test_stages_and_commits_survive_a_restart(connect: Connect, tmp_path: Path) 
 def test_a_broker_whose_data_is_older_than_the_query_warns_and_counts_the_gap(
     connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The data directory of batch 4 comes back from a backup after batch 6. A repeated commit warns no more."""
+    """The data directory of batch 4 is restored from a backup after batch 6. A repeated commit does not warn again."""
     data_dir, backup = tmp_path / "data", tmp_path / "backup"
 
     def commit_batch(client: RpcClient, number: int, **fields: Any) -> rpc.CommitStagesResponse:

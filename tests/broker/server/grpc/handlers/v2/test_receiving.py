@@ -1,4 +1,4 @@
-"""ReceiveMessage, AckMessage and their kin, as stories of a group (rules 3.17, 5.12, 5.13)."""
+"""ReceiveMessage, AckMessage and related calls, as stories of a group (rules 3.17, 5.12, 5.13)."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_handles_expire_and_each_has_its_own_status() -> None:
 
 
 def test_a_wait_ends_before_the_deadline_of_a_caller_that_waits_as_long_as_its_call_takes() -> None:
-    """What comes back meanwhile reaches the caller, whose deadline is its time to wait. It wakes no receive."""
+    """A message redelivered meanwhile reaches the caller, whose deadline is its time to wait. It wakes no receive."""
 
     async def story(broker: PopHarness) -> None:
         await broker.send("a")

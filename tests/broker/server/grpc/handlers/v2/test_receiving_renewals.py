@@ -21,7 +21,7 @@ HOUR_S = 3_600
 
 
 async def receive_renewed(broker: PopHarness, *bodies: str, message_group: str | None = None) -> list[str]:
-    """Sends and receives messages that are renewed. Returns their handles."""
+    """Sends and receives messages whose receipts are renewed. Returns their handles."""
     await broker.send(*bodies, message_group=message_group)
     received = await broker.receive(auto_renew=True)
     assert received.bodies == list(bodies)
