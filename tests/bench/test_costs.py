@@ -29,7 +29,7 @@ def test_the_first_run_only_warms_up() -> None:
     assert costs.medians("rmqpull")["broker"] == 2.0
 
 
-def test_a_work_that_is_watched_returns_its_figure() -> None:
+def test_a_workload_that_is_watched_returns_its_figure() -> None:
     costs = Costs("read", KINDS)
     times = iter([{"broker": 1.0}, {"broker": 3.0}])
     assert costs.watch("Java", 1_000_000, lambda: 42.0, lambda: next(times))() == 42.0

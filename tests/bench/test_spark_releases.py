@@ -58,7 +58,7 @@ def test_another_format_is_refused() -> None:
         markdown({"format": 0})
 
 
-def test_a_work_that_has_failed_ends_the_run() -> None:
+def test_a_workload_that_has_failed_ends_the_run() -> None:
     comparison = Comparison("batch", "batch read", "rows/s", failed={OURS: "no broker"})
     run = document([comparison], {"spark": "4.0.5", "python": "3.10.13", "pyarrow": "18.0.0"}, {})
     with pytest.raises(click.ClickException, match=r"batch read with PySpark 4\.0: .*no broker"):
