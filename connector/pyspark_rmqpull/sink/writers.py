@@ -76,7 +76,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Delivers the rows of one task. Raises RmqpullError."""
         context = _get_context()
-        # Spark passes neither to the writer (rules 7.10).
+        # Spark passes the ids of query and micro-batch only as properties of the task (rules 7.10).
         query_id = context.getLocalProperty("sql.streaming.queryId")
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         assert query_id is not None, "Spark sets the query in its tasks"

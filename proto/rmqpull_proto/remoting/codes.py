@@ -9,11 +9,11 @@ VERSION_5 = 413
 VERSION = 513
 """The version in our own commands: 5.5.0. From 401 on, name servers answer with standard JSON (rules 4.3)."""
 V5_3_1 = 475
-"""Up to this version, clients do not know GO_AWAY (rules 4.12)."""
+"""Up to this version, clients do not know GO_AWAY, by which a stopping server sends them away (rules 4.12)."""
 V4_5_0 = 313
 """Up to this version, Java's clients use the VIP channel unless they are told not to (rules 4.12)."""
 V4_9_3 = 399
-"""Up to this version, clients leave a field out of their signatures (rules 4.11)."""
+"""Up to this version, clients leave ``_UNIQUE_KEY_QUERY`` out of signatures, and so must brokers (rules 4.11)."""
 
 
 class RequestCode(IntEnum):

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from rmqpull_proto.remoting.header_fields import Header, Int, Long
 
-# What clients of 5.x may add to most requests (rules 4.2.3).
+# Fields that clients of 5.x may add to most requests (rules 4.2.3).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,7 @@ def has_readable_queue(topic: TopicConfig, broker_permission: int) -> bool:
 
 
 def list_assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
-    """Returns the queues of one broker that every member of a group receives from (rules 5.9).
+    """Returns the queues of one broker that every member of a group receives from: all share all queues (rules 5.9).
 
     Queue id -1 stands for all queues; a FIFO group gets the id of each queue. Empty when there is nothing to read.
     """

@@ -47,7 +47,10 @@ class ChannelTable:
         return channel_id in self._channels
 
     def refresh(self, channel: ClientChannel, now_ms: int) -> bool:
-        """Adds a heartbeat. Returns whether the channel is new; a new client id on a known one is not (rules 6.1)."""
+        """Adds a heartbeat.
+
+        Returns whether the channel is new: a broker notifies members of that, not of a new client id (rules 6.1).
+        """
         is_new = channel.channel_id not in self._channels
         self._channels[channel.channel_id] = channel, now_ms
         return is_new

@@ -117,7 +117,10 @@ class ConsumerRegistry:
         return self._make_change(info) if is_changed and notify else None
 
     def unregister(self, group: str, channel_id: str, now_ms: int, *, notify: bool = True) -> ConsumerIdsChanged | None:
-        """Removes a member that leaves. The others are notified even if it was not a member (rules 6.1)."""
+        """Removes a member that leaves.
+
+        The others are notified even if it was not a member, as by Apache's broker (rules 6.1).
+        """
         info = self._groups.get(group)
         if info is None:
             return None

@@ -92,7 +92,7 @@ class ClientProfile:
 
     @property
     def is_recognized(self) -> bool:
-        """Whether the broker accepts heartbeats of this type (rules 5.10)."""
+        """Whether the broker accepts heartbeats of this type (rules 5.10): those of other types are refused."""
         return self.client_type == "PRODUCER" or self.client_type in CONSUME_TYPES
 
 

@@ -149,6 +149,6 @@ def _copy(message: Message, topic: str, msg_id: str, level: int) -> Message:
     retries."""
     properties = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": msg_id, **message.system_properties}
     properties.update(WAIT="false", DELAY=str(level))
-    # A level takes precedence over a delivery time (rules 3.14.2).
+    # A broker that finds both a level and a delivery time on a message follows the level (rules 3.14.2).
     delivery_ms = None if level > 0 else message.delivery_timestamp_ms
     return replace(message, delivery_timestamp_ms=delivery_ms, system_properties=properties)

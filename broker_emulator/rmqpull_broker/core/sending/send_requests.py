@@ -160,7 +160,10 @@ def _select_queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> M
 def _complete_single(
     sender: Sender, draft: Draft, request: SendRequest, to_store: MessageToStore, now_ms: int
 ) -> MessageToStore:
-    """Rows 8 (retries) and 11 (transactions), and an id for a message without one. Batches skip them (rules 6.1)."""
+    """Rows 8 (retries) and 11 (transactions), and an id for a message without one.
+
+    Apache's broker skips them for batches (rules 6.1).
+    """
     if request.topic.startswith(RETRY_PREFIX):
         to_store = sender.redirect_retry(draft, to_store, request.max_reconsume_times, now_ms)
     message = to_store.message

@@ -129,7 +129,8 @@ class Dispatcher:
         if len(call.command.body) > bytes_max:
             remark = f"the body has {len(call.command.body)} bytes, more than the max {bytes_max} of this request"
             return call.respond(code=ResponseCode.SYSTEM_ERROR, remark=remark)
-        if self._is_stopping and call.command.version > V5_3_1:  # as Apache's servers do (rules 4.12)
+        # As Apache's servers, which answer only requests that they have taken before they stop (rules 4.12).
+        if self._is_stopping and call.command.version > V5_3_1:
             return call.respond(code=ResponseCode.GO_AWAY, remark="please go away")
         if self._shares.is_half_used and not self._shares.allows(find_holder(call.peer.remote_address)):
             return call.respond(code=ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)

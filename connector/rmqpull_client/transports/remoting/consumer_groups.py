@@ -82,7 +82,7 @@ class ConsumerGroups:
             self.refuse_members(group, list(offsets))
         previous = self.get_offsets(group, list(offsets))
         if missing := self._update(group, offsets):
-            # Only a pull creates a group, on its own broker (rules 6.1).
+            # A broker sets no offset of an unknown group, and only a pull creates one, on its own broker (rules 6.1).
             pulls = [
                 (Target.of(queue), make_pull(group, queue, offset, 1, EVERYTHING))
                 for queue, offset in {queue.broker_name: (queue, offset) for queue, offset in missing.items()}.values()

@@ -96,7 +96,8 @@ def get_min_offset(service: RemotingService, call: RemotingCall) -> RemotingComm
     """GET_MIN_OFFSET: 0 for a queue that does not exist."""
     header = call.read_header(TopicQueueRequestHeader)
     first = service.state.bounds(_queue_of(call, header)).min_offset
-    return call.respond(OffsetResponseHeader(offset=first), remark="")  # an empty text, not none (rules 6.1)
+    # Apache's broker sends an empty remark here, where others have none (rules 6.1).
+    return call.respond(OffsetResponseHeader(offset=first), remark="")
 
 
 def get_earliest_store_time(service: RemotingService, call: RemotingCall) -> RemotingCommand:

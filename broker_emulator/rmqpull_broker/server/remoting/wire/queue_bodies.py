@@ -114,7 +114,8 @@ def encode_assignments(queues: Iterable[tuple[str, str, int]] | None, mode: str 
     return write_json({"messageQueueAssignments": [{"messageQueue": _write_queue(*q), "mode": mode} for q in queues]})
 
 
-# Offsets by queue. The keys of these objects are objects (rules 4.3).
+# Offsets by queue. The keys of these JSON objects are objects themselves, as fastjson writes a map with such keys
+# (rules 4.3).
 
 
 def encode_offsets(offsets: Mapping[_Queue, int]) -> bytes:

@@ -91,7 +91,7 @@ class StandardClient:
         queues = [
             MessageQueue(topic, queue.broker.name, queue.id)
             for queue in route.message_queues
-            # Only masters, whose id is 0, and only readable queues (rules 5.8).
+            # A route also lists the queues of slaves (ids above 0), and queues that can only be written (rules 5.8).
             if queue.broker.id == 0 and queue.permission in (v2.Permission.READ, v2.Permission.READ_WRITE)
         ]
         lows = self._query_offsets(queues, v2.QueryOffsetPolicy.BEGINNING)

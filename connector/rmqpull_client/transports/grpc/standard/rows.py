@@ -43,7 +43,7 @@ def _read_keys(message: v2.Message) -> list[str] | None:
 
 
 def _read_properties(message: v2.Message) -> list[tuple[str, str]]:
-    # The message group, too, arrives among the user's properties (rules 6.2).
+    # The proxy puts RocketMQ's own properties, such as the message group, among the user's (rules 6.2).
     return [(name, value) for name, value in message.user_properties.items() if name not in names.OWN]
 
 
@@ -64,7 +64,7 @@ def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:
 
 
 def _read_reconsume_times(message: v2.Message) -> int:
-    # The first delivery is attempt 1 (rules 5.12.1).
+    # The proxy counts deliveries from 1, brokers count retries (rules 5.12.1).
     return max(0, message.system_properties.delivery_attempt - 1)
 
 

@@ -93,7 +93,7 @@ class KnownRoute:
     is_suspect: bool = False
 
     def list_readable(self, topic: str) -> list[MessageQueue]:
-        """Returns the queues that can be read, also those of absent brokers (rules 1.3)."""
+        """Returns the queues that can be read, also those of brokers that are absent while they restart (rules 1.3)."""
         return [
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self.route.queue_datas

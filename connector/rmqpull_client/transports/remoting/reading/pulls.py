@@ -214,7 +214,7 @@ def _is_missing(response: ReceivedPull) -> bool:
 
 
 def _judge_bounds(response: ReceivedPull, offset: int, until_offset: int) -> Verdict:
-    """Judges a master's response without messages by the bounds of the queue (rules 3.2.1)."""
+    """Judges a master's response without messages by the bounds of the queue, which the response has (rules 3.2.1)."""
     low, high = response.min_offset, response.max_offset
     if low < 0 or high < 0:
         return _AGAIN

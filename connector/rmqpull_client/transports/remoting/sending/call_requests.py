@@ -201,7 +201,7 @@ def _join_delays(planned: Sequence[_TopicPlan]) -> dict[str, pa.Array]:
 
 
 def _find_single(parts: TopicParts, property_bytes: Numbers, alone: Mapping[str, pa.Array]) -> npt.NDArray[np.bool_]:
-    """Finds the messages that cannot be in a batch (rules 4.10), including those with a property in ``alone``.
+    """Finds the messages that cannot be in a batch (rules 4.10): retries, and large or ``alone`` properties.
 
     A broker chooses the queue of a single message by its priority, but ignores the priorities in a batch.
     """

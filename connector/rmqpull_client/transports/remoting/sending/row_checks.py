@@ -28,7 +28,8 @@ def find_other_types(rows: pa.RecordBatch, types: frozenset[str]) -> dict[int, s
     """Returns the message types of rows that a topic with a single type does not take, by row (rules 5.11, row 15)."""
     if len(types) != 1:
         return {}
-    names, kinds = rows.schema.names, pa.repeat("NORMAL", rows.num_rows)  # the later kinds win (rules 3.19)
+    # A row may fit several types: DELAY wins over FIFO, and FIFO over PRIORITY (rules 3.19).
+    names, kinds = rows.schema.names, pa.repeat("NORMAL", rows.num_rows)
     if "priority" in names:
         kinds = pc.if_else(rows.column("priority").is_valid(), "PRIORITY", kinds)
     if "messageGroup" in names:
