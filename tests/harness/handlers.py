@@ -25,12 +25,12 @@ from rmqpull_broker.server.grpc.handlers.v2.pulling import pull_message
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
-from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import PullParker
 from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
+from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

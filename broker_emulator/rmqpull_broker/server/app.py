@@ -39,7 +39,6 @@ from rmqpull_broker.server.runtime.clock_watch import ClockWatch
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
-from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import PullParker
 from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.renewer import Renewer
@@ -47,6 +46,7 @@ from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 from rmqpull_broker.server.runtime.timed_work import Cleaner, TimedWork
+from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress

@@ -23,13 +23,13 @@ from rmqpull_broker.server.clock import Clock, ClockMover
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
-from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Further, PullParker
 from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
+from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50

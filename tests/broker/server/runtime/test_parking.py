@@ -33,12 +33,12 @@ from rmqpull_broker.server.fault_names import check_names
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
-from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, PullParker
 from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
+from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
