@@ -93,9 +93,9 @@ class RmqpullServer:
     def read_offsets(self, group: str) -> QueueOffsets:
         client = connect(Connection(self._broker.endpoints, REQUEST_TIMEOUT_MS))
         queues = client.query_bounds([TOPIC])[TOPIC].queues
-        committed = client.get_consumer_offsets(group, list(queues))
+        consumer_offsets = client.get_consumer_offsets(group, list(queues))
         client.close()
         return QueueOffsets(
             {queue.queue_id: bounds.max_offset for queue, bounds in queues.items()},
-            {queue.queue_id: offset for queue, offset in committed.items()},
+            {queue.queue_id: offset for queue, offset in consumer_offsets.items()},
         )

@@ -93,12 +93,12 @@ def carriers_agree(expected: pa.Table, found: pa.Table) -> Check:
     return Check(f"counts and mean delays of {len(wanted)} carriers equal those computed from the file", mismatches)
 
 
-def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], committed: Mapping[int, int | None]) -> Check:
+def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], offsets: Mapping[int, int | None]) -> Check:
     """Checks the consumer offsets, by which people and tools see that everything was read."""
     mismatches = [
-        f"queue {queue_id}: consumer offset {committed.get(queue_id)}, max offset {max_offset}"
+        f"queue {queue_id}: consumer offset {offsets.get(queue_id)}, max offset {max_offset}"
         for queue_id, max_offset in sorted(max_offsets.items())
-        if committed.get(queue_id) != max_offset
+        if offsets.get(queue_id) != max_offset
     ]
     return Check(
         f"the consumer offsets of group {group} equal the max offsets of {len(max_offsets)} queues", mismatches

@@ -162,7 +162,7 @@ class ApacheServer:
     def read_ends(self, topics: Iterable[str]) -> dict[Queue, int]:
         return self._of_queues(topics, lambda *queue: self._cluster.administration.query_bounds(*queue)[1])
 
-    def read_committed(self, topics: Iterable[str]) -> dict[Queue, int]:
+    def read_consumer_offsets(self, topics: Iterable[str]) -> dict[Queue, int]:
         def query(topic: str, queue_id: int, broker: str) -> int | None:
             return self._cluster.administration.query_offset(GROUP, topic, queue_id, broker)
 

@@ -20,7 +20,7 @@ def judge(
     wants: Wants,
     rows: Sequence[Row],
     ends: Mapping[Queue, int],
-    committed: Mapping[Queue, int],
+    offsets: Mapping[Queue, int],
 ) -> list[str]:
     """Returns every difference. There is none if each acknowledged message is in the output exactly once and in order,
     and the group is at the end of every queue.
@@ -32,7 +32,7 @@ def judge(
         *_told("not as it was sent", altered(attempts, wants, rows)),
         *_told("out of order", disordered(rows)),
         *_told("passed over", [] if _is_filtered(attempts, wants) else gaps(rows, ends)),
-        *_told("group not at the end", behind(ends, committed)),
+        *_told("group not at the end", behind(ends, offsets)),
     ]
 
 
@@ -115,20 +115,20 @@ def gaps(rows: Iterable[Row], ends: Mapping[Queue, int]) -> Iterator[str]:
             yield f"{topic}/{broker_name}/{queue_id}: {len(beyond)} offsets beyond {end}, the first {beyond[:3]}"
 
 
-def behind(ends: Mapping[Queue, int], committed: Mapping[Queue, int]) -> Iterator[str]:
+def behind(ends: Mapping[Queue, int], offsets: Mapping[Queue, int]) -> Iterator[str]:
     """Yields queues whose consumer offset is not the max offset."""
     for (topic, broker_name, queue_id), end in sorted(ends.items()):
-        if (offset := committed.get((topic, broker_name, queue_id))) != end:
+        if (offset := offsets.get((topic, broker_name, queue_id))) != end:
             yield f"{topic}/{broker_name}/{queue_id}: consumer offset {offset}, end {end}"
 
 
-def ahead(finished: Mapping[Queue, int], committed: Mapping[Queue, int]) -> list[str]:
+def ahead(finished: Mapping[Queue, int], offsets: Mapping[Queue, int]) -> list[str]:
     """Returns the queues whose consumer offset is beyond the last batch that Spark has finished."""
     return _told(
         "group ahead of what Spark has finished",
         (
             f"{topic}/{broker_name}/{queue_id}: consumer offset {offset}, finished {end}"
-            for (topic, broker_name, queue_id), offset in sorted(committed.items())
+            for (topic, broker_name, queue_id), offset in sorted(offsets.items())
             if offset > (end := finished.get((topic, broker_name, queue_id), 0))
         ),
     )

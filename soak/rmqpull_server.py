@@ -90,7 +90,7 @@ class RmqpullServer:
             for queue in self._calls(method, admin.DescribeTopicRequest(name=topic)).queues
         }
 
-    def read_committed(self, topics: Iterable[str]) -> dict[Queue, int]:
+    def read_consumer_offsets(self, topics: Iterable[str]) -> dict[Queue, int]:
         answer = self._calls(ADMIN.methods["QueryLag"], admin.QueryLagRequest(topics=list(topics)))
         return {
             (entry.queue.topic, entry.queue.broker_name, entry.queue.queue_id): entry.consumer_offset

@@ -115,12 +115,12 @@ class RoundRun:
             Kind.KILL_CLUSTER_WORKER: self._kill_cluster_worker,
             Kind.ADD_QUEUES: self._add_queues,
             Kind.ADD_TOPIC: self._add_topic,
-        }.get(step.kind, self._strike_server)(step)
+        }.get(step.kind, self._disturb_server)(step)
         self._say(f"  step {self._ledger.step}: {step}" + " - nothing to do" * (not done))
         tally = self._result.kills if step.kind in KILLS else self._result.others
         tally[step.kind.value] += done
 
-    def _strike_server(self, step: Step) -> bool:
+    def _disturb_server(self, step: Step) -> bool:
         before = self._query.count_finished()
         repair = self._server.disturb(step)
         try:
@@ -187,7 +187,7 @@ class RoundRun:
         rows = self._copied_rows() if self._plan.setting.delivery else list(output_rows(self._query.result))
         attempts = self._ledger.attempts()
         self._find(
-            judge(attempts, self._plan.setting.wants, rows, self._server.read_ends(self._topics), self._committed())
+            judge(attempts, self._plan.setting.wants, rows, self._server.read_ends(self._topics), self._read_offsets())
         )
         self._find(self._unexpected_failures())
         acknowledged = sum(attempt.acknowledged for attempt in attempts.values())
@@ -216,9 +216,9 @@ class RoundRun:
         """Compares progress and checkpoint. To be called while the query is dead and nothing moves."""
         finished = spark_checkpoint.committed(self._query.checkpoint)
         if not finished:
-            return ahead({}, self._committed())
+            return ahead({}, self._read_offsets())
         end = json.loads(spark_checkpoint.source_offsets(self._query.checkpoint, finished[-1]))
-        return ahead(_flat(end["offsets"]), self._committed())
+        return ahead(_flat(end["offsets"]), self._read_offsets())
 
     def _unexpected_failures(self) -> list[str]:
         steps = self._plan.steps
@@ -238,8 +238,8 @@ class RoundRun:
         ]
         return ended + gave_up
 
-    def _committed(self) -> dict[Queue, int]:
-        return self._server.read_committed(self._topics)
+    def _read_offsets(self) -> dict[Queue, int]:
+        return self._server.read_consumer_offsets(self._topics)
 
 
 def _find_cause(failure: str) -> str:

@@ -74,7 +74,7 @@ class Server(Protocol):
     def read_ends(self, topics: Iterable[str]) -> dict[Queue, int]:
         """Returns the max offsets of all queues."""
 
-    def read_committed(self, topics: Iterable[str]) -> dict[Queue, int]:
+    def read_consumer_offsets(self, topics: Iterable[str]) -> dict[Queue, int]:
         """Returns the consumer offsets of GROUP, of the queues that have one."""
 
     def read_copies(self, topics: Collection[str]) -> list[Copied]:

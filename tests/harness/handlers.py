@@ -30,7 +30,7 @@ from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
-from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
+from rmqpull_broker.server.runtime.unstored_offsets import UnstoredOffsets
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -70,7 +70,7 @@ class HandlerHarness:
             clients=self.clients,
             clock_mover=ClockMover(self.clock, self.group_commit.wait_until_idle),
             stage_keeper=StageKeeper(self.state, self.group_commit, self.clock, sender),
-            offset_commits=OffsetCommits(self.state, self.group_commit),
+            unstored_offsets=UnstoredOffsets(self.state, self.group_commit),
             pops=self.pops,
             renewer=self.renewer,
         )

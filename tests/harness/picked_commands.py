@@ -187,7 +187,7 @@ ALIKE: Mapping[str, Callable[[Turn], object]] = {
     "drop stages": lambda turn: stage_commands.drop(turn.draft, turn.pick(TRANSACTIONS)),
     "acknowledge": lambda turn: acknowledge_any(turn.draft, turn.delivered(), "client"),
     "change the invisible time": Turn.change_invisible_time,
-    "commit an offset": lambda turn: consumer_offsets.commit_offsets(
+    "set an offset": lambda turn: consumer_offsets.set_offsets(
         turn.draft, turn.pick(GROUPS), [(turn.queue(), turn.pick(range(4)))]
     ),
     "update an offset": lambda turn: consumer_offsets.update_offset(turn.draft, *turn.place(), turn.pick(range(-1, 3))),

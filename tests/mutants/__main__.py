@@ -29,7 +29,7 @@ from tests.mutants.survivors import KNOWN
 from tests.mutants.trial import REPOSITORY, Trial, load_once
 
 _SLOWER = 8
-"""A change that makes tests this much slower counts as noticed: it may wait or loop forever."""
+"""A change that makes tests this much slower counts as noticed: it may wait or loop for ever."""
 _START_S = 10.0
 _UNCHANGED_S = 600.0
 _PASSED = (0, 5)

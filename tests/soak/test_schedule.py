@@ -162,8 +162,8 @@ def test_rounds_of_the_sink_cover_every_delivery_and_write_everything() -> None:
         (delivery, available_now) for delivery in (EXACTLY_ONCE, AT_LEAST_ONCE) for available_now in (False, True)
     }
     assert all(setting.wants(tag, price) for setting in settings for tag in TAGS for price in range(PRICES))
-    struck = {step.fault.rpc for step in rounds[0].steps + rounds[3].steps if step.fault}
-    assert {"StageColumns", "CommitStages"} <= struck
+    faulty = {step.fault.rpc for step in rounds[0].steps + rounds[3].steps if step.fault}
+    assert {"StageColumns", "CommitStages"} <= faulty
     assert not any(step.fault and "Stage" in step.fault.rpc for step in rounds[1].steps + rounds[2].steps)
 
 

@@ -17,10 +17,10 @@ WITHOUT_ARGUMENTS = {
     *("result", "wait"),
 }
 """Without an argument, or with None, these methods of threads, processes, queues, futures, events and queries wait
-forever.
+for ever.
 """
 PROGRAMS = {"call", "check_call", "check_output", "run"}
-"""Without ``timeout``, these functions of ``subprocess`` wait forever."""
+"""Without ``timeout``, these functions of ``subprocess`` wait for ever."""
 DO_NOT_WAIT = {"capture.get()", "self.query.exception()"}
 BOUNDED_IN = {
     "tests/harness/spark_queries.py": {"query.processAllAvailable()"},  # a timer stops the query

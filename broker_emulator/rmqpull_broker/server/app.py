@@ -46,7 +46,7 @@ from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
 from rmqpull_broker.server.runtime.timed_work import Cleaner, TimedWork
-from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
+from rmqpull_broker.server.runtime.unstored_offsets import UnstoredOffsets
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.grpc.tls import TlsAddress
@@ -92,7 +92,7 @@ class BrokerServer:
         self.metrics = Metrics()
         self.stats = Stats(clock.steady_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
-        self._offset_commits = OffsetCommits(state, self.group_commit)
+        self._unstored_offsets = UnstoredOffsets(state, self.group_commit)
         self._pops = Pops(state, self.group_commit, clock, metrics=self.metrics, stats=self.stats)
         self.clock_mover = ClockMover(clock, self._wait_until_idle)
         self._timed_work: TimedWork | None = None
@@ -195,7 +195,7 @@ class BrokerServer:
             clients=self.clients,
             clock_mover=self.clock_mover,
             stage_keeper=stage_keeper,
-            offset_commits=self._offset_commits,
+            unstored_offsets=self._unstored_offsets,
             pops=self._pops,
             renewer=self._renewer,
             extensions=self._extensions,
@@ -300,7 +300,7 @@ class BrokerServer:
         await self._renewer.stop()
         if self._watch is not None:
             await self._watch.stop()
-        await self._offset_commits.close()
+        await self._unstored_offsets.close()
         await self.group_commit.close()
         return all(have_ended)
 

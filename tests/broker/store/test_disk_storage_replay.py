@@ -15,9 +15,9 @@ from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.pulling.consumer_offsets import (
     answer_reset,
-    commit_offsets,
     report_lost,
     reset_offsets,
+    set_offsets,
     update_offset,
 )
 from rmqpull_broker.core.sending.delays import deliver_due
@@ -78,7 +78,7 @@ def publish(topic: str, messages: list[Message]) -> Command:
 
 
 def commit(group: str, offsets: list[tuple[MessageQueue, int]]) -> Command:
-    return lambda sender, draft, now_ms: commit_offsets(draft, group, offsets)
+    return lambda sender, draft, now_ms: set_offsets(draft, group, offsets)
 
 
 def update(group: str, queue: MessageQueue, offset: int) -> Command:

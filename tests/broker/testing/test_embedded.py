@@ -44,7 +44,7 @@ def test_several_brokers_have_queues_of_their_own() -> None:
     assert queues == [("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1)]
 
 
-def test_committed_offsets_can_be_read(connect: Connect) -> None:
+def test_consumer_offsets_can_be_read(connect: Connect) -> None:
     with running_broker(topics={"orders": 2}) as broker:
         client = connect(broker.endpoints)
         queue = v2.MessageQueue(topic=v2.Resource(name="orders"), id=1)

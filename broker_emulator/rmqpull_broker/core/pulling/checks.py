@@ -53,13 +53,13 @@ def begin_pull(
     """
     verdict = check_pull(draft, registry, request, now_ms, context)
     if verdict.refusal is None and is_first_run:
-        commit_with_pull(draft, request)
+        set_offset_of_pull(draft, request)
     return verdict
 
 
-def commit_with_pull(draft: Draft, request: PullRequest) -> None:
+def set_offset_of_pull(draft: Draft, request: PullRequest) -> None:
     """Sets the consumer offset that a pull carries, if any."""
-    if request.commits:
+    if request.sets_offset:
         draft.add(OffsetsCommitted(request.group, ((request.queue, request.commit_offset),)))
 
 

@@ -16,7 +16,7 @@ from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.checks import check_next_queue, check_pull, commit_with_pull
+from rmqpull_broker.core.pulling.checks import check_next_queue, check_pull, set_offset_of_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled, check_offset, find_status, read_first_offset
 from rmqpull_broker.core.pulling.request import (
     DEFAULT_CONTEXT,
@@ -188,7 +188,7 @@ def begin_column_pull(
             raise verdict.refusal
         of_topics[pull.queue.topic] = verdict
         if is_first_run:
-            commit_with_pull(draft, mine)
+            set_offset_of_pull(draft, mine)
         verdicts.append(verdict)
     return verdicts
 

@@ -64,7 +64,7 @@ def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], Unstor
     """Sets offsets of any groups that :func:`check_offset_update` has accepted.
 
     Skips those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is pending.
-    Also skips those whose stored offset has changed, because a caller that waited for its commit takes precedence.
+    Also skips those whose stored offset has changed, because a caller that waited for its offset takes precedence.
     Returns the error of the last one for which there is no room.
     """
     by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
@@ -84,7 +84,7 @@ def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], Unstor
     return refusal
 
 
-def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:
+def set_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:
     """Sets consumer offsets of a group, which is created when missing; all of them or none.
 
     Queues with a pending reset, which takes precedence, are left out; then it returns False. Raises

@@ -68,7 +68,7 @@ class PullRequest:
     is_strict: bool = False
 
     @property
-    def commits(self) -> bool:
+    def sets_offset(self) -> bool:
         """Whether the pull sets the group's consumer offset to ``commit_offset``."""
         return bool(self.sys_flag & _COMMIT_OFFSET)
 

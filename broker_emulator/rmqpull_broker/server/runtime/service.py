@@ -29,7 +29,7 @@ from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.stats import Stats
-from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
+from rmqpull_broker.server.runtime.unstored_offsets import UnstoredOffsets
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
@@ -77,7 +77,7 @@ class Service:
     clients: Clients
     clock_mover: ClockMover
     stage_keeper: StageKeeper
-    offset_commits: OffsetCommits
+    unstored_offsets: UnstoredOffsets
     pops: Pops
     renewer: Renewer
     extensions: frozenset[str] = frozenset()

@@ -28,7 +28,7 @@ _NOTHING: OffsetTable = MappingProxyType({})
 _logger = logging.getLogger(__name__)
 
 
-class OffsetCommits:
+class UnstoredOffsets:
     """The offsets that are not stored yet. Belongs to the event loop.
 
     An offset that no caller waits for is dropped if one that a caller waited for was stored meanwhile.

@@ -19,7 +19,7 @@ def fail(rpc: str = "PullMessage", **options: Any) -> FaultRule:
     return FaultRule(rpc, FaultAction.FAIL, **options)
 
 
-def struck_by(rules: FaultRules, call: ArrivingCall) -> int | None:
+def affected_by(rules: FaultRules, call: ArrivingCall) -> int | None:
     """Returns the id of the rule that acts before the command of a call."""
     fault = rules.match(call).before
     return None if fault is None else fault.rule_id
@@ -54,30 +54,30 @@ def struck_by(rules: FaultRules, call: ArrivingCall) -> int | None:
 def test_a_rule_matches_the_calls_that_it_describes(rule: FaultRule, call: ArrivingCall, fits: bool) -> None:
     rules = FaultRules()
     rule_id = rules.add(rule)
-    assert struck_by(rules, call) == (rule_id if fits else None)
+    assert affected_by(rules, call) == (rule_id if fits else None)
 
 
 def test_the_next_calls_are_counted_down_and_then_let_through() -> None:
     rules = FaultRules()
     rule_id = rules.add(fail(times=2))
-    assert [struck_by(rules, call) for call in (PULL, SEND, PULL, PULL)] == [rule_id, None, rule_id, None]
+    assert [affected_by(rules, call) for call in (PULL, SEND, PULL, PULL)] == [rule_id, None, rule_id, None]
     assert [(report.injected, report.left) for report in rules.reports()] == [(2, 0)]
 
 
 def test_a_rule_without_a_number_matches_for_ever() -> None:
     rules = FaultRules()
     rule_id = rules.add(fail(times=None))
-    assert {struck_by(rules, PULL) for _ in range(100)} == {rule_id}
+    assert {affected_by(rules, PULL) for _ in range(100)} == {rule_id}
     assert rules.report(rule_id)[2:] == (100, None)
 
 
 def test_the_oldest_rule_comes_first_and_one_is_enough() -> None:
     rules = FaultRules()
     first, second = rules.add(fail(times=1)), rules.add(FaultRule("*", FaultAction.DROP, times=1))
-    assert [struck_by(rules, PULL) for _ in range(3)] == [first, second, None]
+    assert [affected_by(rules, PULL) for _ in range(3)] == [first, second, None]
 
 
-def test_a_call_may_be_struck_before_its_command_and_after() -> None:
+def test_a_call_may_be_affected_before_its_command_and_after() -> None:
     rules = FaultRules()
     after = rules.add(FaultRule("PullMessage", FaultAction.DROP, after=True))
     before = rules.add(FaultRule("PullMessage", FaultAction.DELAY, delay_ms=5))
@@ -100,7 +100,7 @@ def test_rules_are_armed_while_one_has_calls_left() -> None:
     armed = [rules.is_armed]
     used, removed = rules.add(fail()), rules.add(fail("SendMessage"))
     armed.append(rules.is_armed)
-    struck_by(rules, PULL)
+    affected_by(rules, PULL)
     armed.append(rules.is_armed)
     rules.remove(removed)
     armed.append(rules.is_armed)
@@ -141,7 +141,7 @@ def test_used_up_rules_make_room_and_nothing_else_does(monkeypatch: pytest.Monke
     waits, used = rules.add(fail("SendMessage")), rules.add(fail())
     with pytest.raises(TooManyRequests):
         rules.add(fail())
-    struck_by(rules, PULL)
+    affected_by(rules, PULL)
     newest = rules.add(fail())
     assert [report.rule_id for report in rules.reports()] == [waits, newest]
     assert newest > used

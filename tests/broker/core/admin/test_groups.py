@@ -14,7 +14,7 @@ from rmqpull_broker.core.admin.groups import (
 from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound, IllegalConsumerGroup
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets
+from rmqpull_broker.core.pulling.consumer_offsets import set_offsets
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut
 from tests.harness.core import CoreHarness
@@ -100,8 +100,8 @@ def test_an_administrator_may_create_a_group_of_the_system(core: CoreHarness) ->
 def test_a_deleted_group_loses_its_offsets_also_for_a_new_group_of_that_name(core: CoreHarness) -> None:
     core.topic()
     core.fill([b"a", b"b"])
-    core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(), 2)]))
-    core.run(lambda draft: commit_offsets(draft, "others", [(core.queue(), 1)]))
+    core.run(lambda draft: set_offsets(draft, "readers", [(core.queue(), 2)]))
+    core.run(lambda draft: set_offsets(draft, "others", [(core.queue(), 1)]))
     core.run(lambda draft: delete_group(draft, "readers"))
     assert list(core.state.groups) == ["others"]
     core.run(lambda draft: ensure_group(draft, "readers"))

@@ -16,7 +16,7 @@ from rmqpull_broker.core.errors import BadRequest, BrokerError, Forbidden, Illeg
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.pulling.consumer_offsets import answer_reset, commit_offsets, reset_offsets
+from rmqpull_broker.core.pulling.consumer_offsets import answer_reset, reset_offsets, set_offsets
 from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -148,7 +148,7 @@ def test_only_a_topic_that_is_there_and_the_users_own_is_deleted(core: CoreHarne
 def test_a_topic_that_is_created_again_starts_empty(core: CoreHarness) -> None:
     put(core, 1, 1)
     core.fill([b"a", b"b"])
-    core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(), 2)]))
+    core.run(lambda draft: set_offsets(draft, "readers", [(core.queue(), 2)]))
     core.run(lambda draft: delete_topic(draft, "orders"))
     put(core, 1, 1)
     core.fill([b"c"])
@@ -218,7 +218,7 @@ def _put(name: str, read: int, write: int, perm: int, topic_type: TopicType) -> 
 
 def _commit(name: str, queue_id: int, offset: int) -> Step:
     queue = MessageQueue(name, "broker-a", queue_id)
-    return lambda core, draft: commit_offsets(draft, "readers", [(queue, offset)])
+    return lambda core, draft: set_offsets(draft, "readers", [(queue, offset)])
 
 
 def _reset(name: str, queue_id: int, offset: int) -> Step:

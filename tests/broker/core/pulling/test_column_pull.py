@@ -250,7 +250,7 @@ def test_a_reset_waits_for_a_pull_of_the_topic_that_is_there(three_queues: CoreH
     assert begin(three_queues, ColumnPull(queue, 3))[0][0] == "OFFSET_RESET"
 
 
-def test_offsets_are_committed_in_the_first_run_for_every_queue_that_is_there(three_queues: CoreHarness) -> None:
+def test_offsets_are_set_in_the_first_run_for_every_queue_that_is_there(three_queues: CoreHarness) -> None:
     queues = [three_queues.queue(queue_id) for queue_id in (0, 1, 9)]
     pulls = [ColumnPull(queue, 99, commit_offset=at) for at, queue in enumerate(queues, 5)]
     begin(three_queues, *pulls, is_first_run=False)

@@ -23,9 +23,9 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import (
     ResetRequest,
     answer_reset,
-    commit_offsets,
     invoke_reset,
     reset_offsets,
+    set_offsets,
     update_offset,
 )
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -109,7 +109,7 @@ def test_a_stored_offset_is_found_whatever_the_first_time_rule_says(orders: Core
     assert found == 2
 
 
-def test_broadcasting_consumers_keep_their_offsets_themselves_so_nothing_is_stored_unless_they_commit(
+def test_broadcasting_consumers_keep_their_offsets_themselves_so_nothing_is_stored_unless_they_set_them(
     orders: CoreHarness,
 ) -> None:
     assert orders.state.consumer_offsets == {}
@@ -177,11 +177,11 @@ def test_a_reset_does_not_go_below_the_min_offset(orders: CoreHarness) -> None:
     assert reset(orders, queue=QUEUE, timestamp_ms=0) == [(QUEUE, 2)]
 
 
-def test_until_it_is_answered_a_reset_wins_over_commits(orders: CoreHarness) -> None:
+def test_until_it_is_answered_a_reset_wins_over_other_offsets(orders: CoreHarness) -> None:
     other = QUEUE._replace(queue_id=1)
     reset(orders, queue=QUEUE, offset=3)
     assert update(orders, 5) is False
-    assert orders.run(lambda draft: commit_offsets(draft, "readers", [(QUEUE, 5), (other, 4)])) is False
+    assert orders.run(lambda draft: set_offsets(draft, "readers", [(QUEUE, 5), (other, 4)])) is False
     assert (offset_of(orders), offset_of(orders, other)) == (3, 4)
     assert orders.run(lambda draft: answer_reset(draft, "readers", QUEUE)) == 3
     assert orders.run(lambda draft: answer_reset(draft, "readers", QUEUE)) is None
@@ -282,7 +282,7 @@ def test_whatever_happens_offset_and_pending_reset_are_those_of_two_numbers(acti
             update(core, offset)
             stored = offset if pending is None else stored
         elif action == "commit":
-            core.run(partial(commit_offsets, group="readers", offsets=[(QUEUE, offset)]))
+            core.run(partial(set_offsets, group="readers", offsets=[(QUEUE, offset)]))
             stored = offset if pending is None else stored
         elif action == "reset":
             core.run(partial(reset_offsets, group="readers", offsets=[(QUEUE, offset)]))

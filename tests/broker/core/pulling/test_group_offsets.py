@@ -13,9 +13,9 @@ from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicC
 from rmqpull_broker.core.pulling.consumer_offsets import (
     NO_OFFSET,
     UnstoredOffset,
-    commit_offsets,
     keep_offsets,
     reset_offsets,
+    set_offsets,
 )
 from rmqpull_broker.core.pulling.group_offsets import clone_offsets, find_corrections, plan_reset_of_members
 from rmqpull_broker.core.state.draft import Draft
@@ -126,7 +126,7 @@ def test_an_offset_that_was_set_meanwhile_stays(orders: CoreHarness) -> None:
     assert offsets_of(orders, "readers") == {FIRST: 1}
 
     def both(draft: Draft) -> None:
-        commit_offsets(draft, "readers", [(FIRST, 2)])
+        set_offsets(draft, "readers", [(FIRST, 2)])
         draft.end_command()
         keep_offsets(draft, {("readers", FIRST): UnstoredOffset(0, 1)})
 

@@ -96,7 +96,7 @@ def test_what_is_refused(number: int, record: CommitRecord | None, known: Commit
         (5, None, 5),
         (8, NEWEST, 0),
         (10, NEWEST, 2),
-        (7, NEWEST, 0),  # comes again
+        (7, NEWEST, 0),  # again
         (6, NEWEST, 0),  # refused
         (None, None, 0),  # a write without a query
     ],

@@ -19,7 +19,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets, report_lost, reset_offsets, update_offset
+from rmqpull_broker.core.pulling.consumer_offsets import report_lost, reset_offsets, set_offsets, update_offset
 from rmqpull_broker.core.pulling.group_offsets import clone_offsets
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
@@ -108,7 +108,7 @@ def test_offsets_go_on_where_the_state_ends(core: CoreHarness) -> None:
 def test_a_command_that_changes_nothing_is_no_group(orders: Draft) -> None:
     ensure_group(orders, "readers")
     orders.end_command()
-    commit_offsets(orders, "readers", [])
+    set_offsets(orders, "readers", [])
     orders.end_command()
     report_lost(orders, "q", 1, [])
     orders.end_command()
@@ -167,7 +167,7 @@ def test_minus_1_reads_as_not_found(core: CoreHarness) -> None:
 
 def test_many_consumer_offsets_create_their_group(orders: Draft) -> None:
     offsets = ((QUEUE, 5), (QUEUE._replace(queue_id=1), 0))
-    commit_offsets(orders, "new", offsets)
+    set_offsets(orders, "new", offsets)
     orders.end_command()
     assert orders.fact_batches == [[GroupPut(GroupConfig("new")), OffsetsCommitted("new", offsets)]]
 
@@ -187,11 +187,11 @@ REFUSED: list[tuple[Callable[[Draft], object], str]] = [
     (lambda draft: update_offset(draft, "strangers", ELSEWHERE, 0), "CONSUMER_GROUP_NOT_FOUND"),
     (lambda draft: update_offset(draft, "", QUEUE, 0), "CONSUMER_GROUP_NOT_FOUND"),
     (lambda draft: update_offset(draft, "readers", ELSEWHERE, 0), "TOPIC_NOT_FOUND"),
-    (lambda draft: commit_offsets(draft, " ", [(QUEUE, 0)]), "ILLEGAL_CONSUMER_GROUP"),
-    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (ELSEWHERE, 0)]), "TOPIC_NOT_FOUND"),
-    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (BEYOND, 0)]), "BAD_REQUEST"),
-    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (ABROAD, 0)]), "BAD_REQUEST"),
-    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (QUEUE, -1)]), "ILLEGAL_OFFSET"),
+    (lambda draft: set_offsets(draft, " ", [(QUEUE, 0)]), "ILLEGAL_CONSUMER_GROUP"),
+    (lambda draft: set_offsets(draft, "new", [(QUEUE, 0), (ELSEWHERE, 0)]), "TOPIC_NOT_FOUND"),
+    (lambda draft: set_offsets(draft, "new", [(QUEUE, 0), (BEYOND, 0)]), "BAD_REQUEST"),
+    (lambda draft: set_offsets(draft, "new", [(QUEUE, 0), (ABROAD, 0)]), "BAD_REQUEST"),
+    (lambda draft: set_offsets(draft, "new", [(QUEUE, 0), (QUEUE, -1)]), "ILLEGAL_OFFSET"),
     (lambda draft: report_lost(draft, "", 1, [LostRange(QUEUE, 0, 1)]), "BAD_REQUEST"),
     (lambda draft: report_lost(draft, "q", 1, [LostRange(ELSEWHERE, 0, 1)]), "TOPIC_NOT_FOUND"),
     (lambda draft: report_lost(draft, "q", 1, [LostRange(BEYOND, 0, 1)]), "BAD_REQUEST"),

@@ -19,9 +19,9 @@ from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.pulling.consumer_offsets import (
     UnstoredOffset,
     answer_reset,
-    commit_offsets,
     keep_offsets,
     reset_offsets,
+    set_offsets,
     update_offset,
 )
 from rmqpull_broker.core.pulling.group_offsets import clone_offsets
@@ -125,7 +125,7 @@ def test_what_exists_changes_above_the_limit_and_what_is_deleted_makes_room(core
     "above",
     [
         commit(3),
-        lambda draft: commit_offsets(draft, "readers", [(QUEUE, 1), (QUEUE._replace(queue_id=3), 1)]),
+        lambda draft: set_offsets(draft, "readers", [(QUEUE, 1), (QUEUE._replace(queue_id=3), 1)]),
         lambda draft: reset_offsets(draft, "readers", [(QUEUE._replace(queue_id=3), 0)]),
         lambda draft: clone_offsets(draft, "readers", "others", "orders", "broker-a"),
     ],
@@ -158,12 +158,12 @@ def test_the_offsets_of_one_group(core: CoreHarness, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(room, "OFFSETS_OF_GROUP_MAX", 2)
     core.run(commit(0))
     with pytest.raises(TooManyRequests, match="on queue orders/broker-a/2: it has 2, the max of a group"):
-        core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(1), 1), (core.queue(2), 1)]))
+        core.run(lambda draft: set_offsets(draft, "readers", [(core.queue(1), 1), (core.queue(2), 1)]))
     core.run(commit(1))
     core.run(commit(0, 7))
     with pytest.raises(TooManyRequests, match="the max of a group"):
         core.run(commit(2))
-    core.run(lambda draft: commit_offsets(draft, "others", [(core.queue(2), 1)]))
+    core.run(lambda draft: set_offsets(draft, "others", [(core.queue(2), 1)]))
 
 
 def test_resets_that_no_pull_has_got(core: CoreHarness) -> None:

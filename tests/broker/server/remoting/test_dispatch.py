@@ -136,13 +136,13 @@ def test_a_request_fails_with_a_code_of_either_protocol(
     assert read_route(member) == 0
 
 
-def test_a_rule_for_all_calls_strikes_requests_too(broker: RunningBroker, member: RemotingMember) -> None:
+def test_a_rule_for_all_calls_affects_requests_too(broker: RunningBroker, member: RemotingMember) -> None:
     broker.faults.fail("*", topic="orders")
     assert [read_route(member), read_route(member)] == [ResponseCode.SYSTEM_ERROR, 0]
 
 
 @pytest.mark.parametrize(
-    ("where", "is_struck"),
+    ("where", "is_affected"),
     [
         ({"topic": "orders", "queue_id": 0}, True),
         ({"topic": "orders", "queue_id": 1}, False),
@@ -153,13 +153,13 @@ def test_a_rule_for_all_calls_strikes_requests_too(broker: RunningBroker, member
     ],
 )
 def test_a_rule_matches_by_topic_queue_broker_and_client(
-    broker: RunningBroker, member: RemotingMember, where: dict[str, Any], is_struck: bool
+    broker: RunningBroker, member: RemotingMember, where: dict[str, Any], is_affected: bool
 ) -> None:
     member.beat("consumers")
     broker.faults.fail("SEND_MESSAGE_V2", times=None, **where)
     response = member.call(RequestCode.SEND_MESSAGE_V2, SEND, b"paid")
-    assert (response.code != 0) is is_struck
-    assert len(broker.messages("orders")) == (not is_struck)
+    assert (response.code != 0) is is_affected
+    assert len(broker.messages("orders")) == (not is_affected)
 
 
 def test_a_request_whose_response_is_lost_is_executed(broker: RunningBroker, member: RemotingMember) -> None:

@@ -115,7 +115,7 @@ def test_one_line_of_a_stranger_deletes_no_messages(caplog: pytest.LogCaptureFix
     assert not caplog.records
 
 
-def test_a_fault_rule_does_not_strike_what_is_refused() -> None:
+def test_a_fault_rule_does_not_affect_what_is_refused() -> None:
     with (
         running_broker({"orders": 1}, remoting=True, admin_from=ELSEWHERE) as broker,
         RemotingMember(broker.remoting_addresses[0]) as stranger,

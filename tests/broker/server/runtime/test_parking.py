@@ -38,7 +38,7 @@ from rmqpull_broker.server.runtime.pops import Pops
 from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
-from rmqpull_broker.server.runtime.unstored_offsets import OffsetCommits
+from rmqpull_broker.server.runtime.unstored_offsets import UnstoredOffsets
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
@@ -330,7 +330,7 @@ def service_of(lot: Lot) -> Service:
         clients=Clients(lot.clock),
         clock_mover=ClockMover(lot.clock, group_commit.wait_until_idle),
         stage_keeper=StageKeeper(state, group_commit, lot.clock, sender),
-        offset_commits=OffsetCommits(state, group_commit),
+        unstored_offsets=UnstoredOffsets(state, group_commit),
         pops=pops,
         renewer=Renewer(pops, lot.clock, lambda holder: False, state.find_group),
     )

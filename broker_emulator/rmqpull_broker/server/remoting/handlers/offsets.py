@@ -35,7 +35,7 @@ def query_consumer_offset(service: RemotingService, call: RemotingCall) -> Remot
         header.consumer_group,
         queue,
         set_zero_if_not_found=header.set_zero_if_not_found is not False,
-        unstored=broker.offset_commits.find(header.consumer_group, queue),
+        unstored=broker.unstored_offsets.find(header.consumer_group, queue),
     )
     return call.respond(OffsetResponseHeader(offset=offset))
 
@@ -47,10 +47,10 @@ def update_consumer_offset(
     header = _read_update(service, call)
     queue = _queue_of(call, header)
     if not call.command.is_oneway:
-        service.offset_commits.begin_update(header.consumer_group, queue, header.commit_offset)
+        service.unstored_offsets.begin_update(header.consumer_group, queue, header.commit_offset)
         return _store_consumer_offset(service, call, header, queue)
     if check_offset_update(service.state, header.consumer_group, queue):
-        service.offset_commits.put(header.consumer_group, queue, header.commit_offset)
+        service.unstored_offsets.put(header.consumer_group, queue, header.commit_offset)
     return None
 
 
@@ -62,7 +62,7 @@ async def _store_consumer_offset(
     try:
         is_stored = await service.execute(lambda draft: update_offset(draft, group, queue, offset))
     finally:
-        service.offset_commits.end_update(group, queue)
+        service.unstored_offsets.end_update(group, queue)
     return call.respond(remark=None if is_stored else _PREVIOUSLY_RESET)
 
 

@@ -49,8 +49,8 @@ def _pull(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any
     pull = _read_pull(call)
     verdict, changes_nothing = service.try_command(partial(_check, service, call, pull))
     if not changes_nothing:
-        return _pull_after_commit(service, call, pull)
-    found = _commit_and_read(service, pull, verdict)
+        return _pull_after_setting(service, call, pull)
+    found = _set_and_read(service, pull, verdict)
     service.standing_verdicts.keep(_make_key(call), pull, verdict, service.steady_ms())
     if found.may_park and pull.may_park:
         return _park(service, call, pull, found, verdict.message_filter)
@@ -68,15 +68,15 @@ def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
     pull, fields = standing.request, call.command.fields
     try:
         offset = parse_long(fields["queueOffset"])
-        commit_offset = parse_long(fields["commitOffset"]) if pull.commits else 0
+        commit_offset = parse_long(fields["commitOffset"]) if pull.sets_offset else 0
     except (KeyError, ValueError):
         return None  # an invalid field, which ``_pull`` reports
     found = service.record_pulls.pull(pull.queue, offset, pull.max_msg_nums, standing.message_filter)
     if found.may_park and pull.may_park:
         return None
     _count(service, pull, found)
-    if pull.commits:
-        service.offset_commits.put(pull.group, pull.queue, commit_offset)
+    if pull.sets_offset:
+        service.unstored_offsets.put(pull.group, pull.queue, commit_offset)
     return _respond(service, call, pull, found)
 
 
@@ -85,10 +85,10 @@ def _make_key(call: RemotingCall) -> tuple[Hashable, ...]:
     return (call.command.code, call.peer.channel_id, *map(call.command.fields.get, _KEY_FIELDS))
 
 
-async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull: PullRequest) -> bytes:
+async def _pull_after_setting(service: RemotingService, call: RemotingCall, pull: PullRequest) -> bytes:
     """Pulls when what the checks change is stored: a new group, an answered reset."""
     verdict = await service.group_commit.execute(partial(_check, service, call, pull))
-    found = _commit_and_read(service, pull, verdict)
+    found = _set_and_read(service, pull, verdict)
     if found.may_park and pull.may_park:
         return await _park(service, call, pull, found, verdict.message_filter)
     return _respond(service, call, pull, found)
@@ -146,11 +146,11 @@ def _check(service: RemotingService, call: RemotingCall, pull: PullRequest, draf
     return check_pull(draft, service.clients.consumers, pull, service.clock_ms(), PullContext(call.site.ip))
 
 
-def _commit_and_read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
-    """Runs a pull the first time. Its commit takes effect at once and is stored later: Java commits in each pull."""
+def _set_and_read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
+    """Runs a pull the first time. Its consumer offset counts at once and is stored later: Java sends one in each."""
     found = _read(service, pull, verdict)
-    if pull.commits:
-        service.offset_commits.put(pull.group, pull.queue, pull.commit_offset)
+    if pull.sets_offset:
+        service.unstored_offsets.put(pull.group, pull.queue, pull.commit_offset)
     return found
 
 

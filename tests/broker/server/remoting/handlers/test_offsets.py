@@ -21,7 +21,7 @@ from tests.harness.waiting import wait_until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 COMMIT = 1
-"""The bit of a pull that says that it has an offset to commit."""
+"""The bit of a pull that says that it sets a consumer offset."""
 Answer = tuple[int, str | None]
 
 

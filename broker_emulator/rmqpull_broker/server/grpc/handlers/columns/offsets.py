@@ -36,11 +36,11 @@ async def commit_offsets(
         service, request.offsets, lambda entry: (column_queue_from(entry.queue), entry.offset)
     )
 
-    def commit(piece: list[tuple[MessageQueue, int]], draft: Draft) -> tuple[bool, list[int]]:
+    def set_piece(piece: list[tuple[MessageQueue, int]], draft: Draft) -> tuple[bool, list[int]]:
         previous = [draft.state.consumer_offsets.get((request.group, queue), -1) for queue, _ in piece]
-        return consumer_offsets.commit_offsets(draft, request.group, piece), previous
+        return consumer_offsets.set_offsets(draft, request.group, piece), previous
 
-    for all_stored, previous in await _store(service, pieces, commit):
+    for all_stored, previous in await _store(service, pieces, set_piece):
         if not all_stored:
             response.status.CopyFrom(PREVIOUSLY_RESET)
         response.previous_offsets.extend(previous)

@@ -72,7 +72,7 @@ class _Pull:
     """A pull of many queues, one piece of them in each turn of the event loop, so that others do not wait for all.
 
     So its queues are not read at the same moment. All pieces are checked before the first one has an effect; only if a
-    permission changes meanwhile can a pull be refused after a part of it has committed its offsets.
+    permission changes meanwhile can a pull be refused after a part of it has set its offsets.
     """
 
     def __init__(self, service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> None:

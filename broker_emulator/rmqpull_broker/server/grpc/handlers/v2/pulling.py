@@ -43,7 +43,7 @@ async def pull_message(
 
 
 def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller) -> PullRequest:
-    """The pull that a request describes: with a subscription, without a commit. Checks names as Apache's proxy does."""
+    """The pull that a request describes, which sets no consumer offset. Checks names as Apache's proxy does."""
     timeout_ms = request.long_polling_timeout.ToMilliseconds()
     service.check_polling_time(timeout_ms)
     queue = queue_from(request.message_queue, service.state.broker_names[0])

@@ -42,7 +42,7 @@ def test_a_reset_is_reported_once_and_updates_are_ignored_until_then() -> None:
     run_on_handlers(story)
 
 
-def test_a_columnar_pull_reports_a_reset_per_queue_and_then_commits_its_offset() -> None:
+def test_a_columnar_pull_reports_a_reset_per_queue_and_then_sets_its_offset() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a", "b", "c")
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
@@ -85,7 +85,7 @@ def test_a_parked_pull_of_another_group_gets_no_reset() -> None:
     run_on_handlers(story)
 
 
-def test_a_reset_stored_together_with_a_pulls_commit_is_reported_by_that_pull() -> None:
+def test_a_reset_stored_together_with_a_pulls_offset_is_reported_by_that_pull() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         pull = asyncio.ensure_future(broker.pull_columns(0, LONG_MS, commit_offset=7))
         await asyncio.sleep(0)

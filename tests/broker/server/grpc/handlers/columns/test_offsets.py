@@ -36,12 +36,12 @@ def test_offsets_of_many_queues_are_read_by_the_standard_protocol(client: RpcCli
     assert [client.get_offset("g", queue) for queue in QUEUES] == [("OK", 5), ("OK", 7)]
 
 
-def test_a_commit_creates_its_group_even_when_it_is_empty(client: RpcClient) -> None:
+def test_setting_offsets_creates_the_group_even_when_there_are_none(client: RpcClient) -> None:
     assert client.code("CommitOffsets", commit(group="new")) == "OK"
     assert client.update_offset("new", QUEUES[0], 1) == "OK"
 
 
-def test_a_later_commit_overwrites_also_with_less(client: RpcClient) -> None:
+def test_a_later_offset_overwrites_also_with_less(client: RpcClient) -> None:
     for offset in (5, 3):
         client.call("CommitOffsets", commit(offset_of(0, offset)))
     assert client.get_offset("g", QUEUES[0]) == ("OK", 3)

@@ -105,7 +105,7 @@ def test_the_limits_are_those_of_the_whole_response() -> None:
 
 
 def test_a_refused_pull_has_no_effect_on_the_queues_of_any_piece() -> None:
-    """A reset stays pending, and no offset is committed."""
+    """A reset stays pending, and no offset is set."""
 
     async def story(broker: Broker) -> None:
         await reset_last(broker)

@@ -89,7 +89,7 @@ def test_a_queue_can_be_read_up_to_its_last_message_and_not_beyond() -> None:
 # --- commits with pulls -----------------------------------------------------------------------------------------------
 
 
-def test_a_parked_pull_commits_before_it_parks_and_only_once() -> None:
+def test_a_parked_pull_sets_its_offset_before_it_parks_and_only_once() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         parked = await broker.park(broker.pull_columns(0, LONG_MS, commit_offset=7))
         assert broker.offsets == {("readers", QUEUE): 7}
@@ -105,7 +105,7 @@ def test_a_parked_pull_commits_before_it_parks_and_only_once() -> None:
     ("offset", "status"),
     [(0, "FOUND"), (9, "OFFSET_OVERFLOW_BADLY"), (-1, "OFFSET_TOO_SMALL"), (1, "OFFSET_OVERFLOW_ONE")],
 )
-def test_a_pull_commits_with_any_result(offset: int, status: str) -> None:
+def test_a_pull_sets_its_offset_with_any_result(offset: int, status: str) -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a")
         assert (await broker.pull_columns(offset, commit_offset=7))[0][0] == status
