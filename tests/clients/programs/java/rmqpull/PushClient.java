@@ -108,7 +108,7 @@ final class PushClient implements Clients.Client {
             byte[] body = ("reply to " + new String(message.getBody(), StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8);
             ((ProducerClient) Clients.find(replier)).send(MessageUtil.createReplyMessage(message, body));
         } catch (Exception error) {
-            throw new IllegalStateException(error); // the message comes again
+            throw new IllegalStateException(error); // the message is redelivered
         }
     }
 
