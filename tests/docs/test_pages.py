@@ -42,6 +42,12 @@ def broken_links(page: str, text: str) -> list[str]:
     return [target for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text) if is_broken(target)]
 
 
+def misnamed_links(text: str) -> list[str]:
+    """Links such as ``[`read.py`](../x/reader.py)``, whose text is the name of another module."""
+    links = re.findall(r"\[`([\w/.]+\.py)`\]\(([^)#]+\.py)", text)
+    return [shown for shown, target in links if Path(shown).name != Path(target).name]
+
+
 def missing_files(text: str) -> list[str]:
     """Names like `store/vfs.py` of files that are not there."""
     named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|proto|md|toml))(?:::\w+)?`", text)
@@ -51,6 +57,7 @@ def missing_files(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_links_and_named_files_exist(page: str) -> None:
     assert broken_links(page, text_of(page)) == []
+    assert misnamed_links(text_of(page)) == []
     assert missing_files(text_of(page)) == []
 
 
@@ -61,6 +68,7 @@ def test_what_is_broken_is_named() -> None:
         "docs/options.md#none",
     ]
     assert broken_links("README.md", "[a](docs/options.md#options-of-the-sink) [b](#read) [c](https://a.b/c)") == []
+    assert misnamed_links("[`a.py`](../x/a.py) [`x/b.py`](../x/b.py) [`c.py`](../x/d.py)") == ["c.py"]
     assert missing_files("`store/none.py` and `store/vfs.py` and `tests/conftest.py::x`") == ["store/none.py"]
 
 

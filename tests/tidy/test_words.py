@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-FOLDERS = [
+FOLDERS = (
     "bench",
     "broker_emulator",
     "connector",
@@ -19,7 +19,7 @@ FOLDERS = [
     "scripts",
     "soak",
     "tests",
-]
+)
 SUFFIXES = {".py", ".pyi", ".proto", ".java", ".md"}
 # Pages with words of others: Apache's and Kafka's texts and complaints, releases that are over; and the table of words.
 OTHERS = ("docs/rules/", "docs/kafka-options.md", "CHANGELOG.md", "CONTRIBUTING.md", "proto/rmqpull_proto/apache/")
