@@ -23,7 +23,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * Sends messages with Apache's producer. Reads one request per line, as JSON: a message, or {"batch": [message, ...]}.
  * Prints the result of each.
  *
- * <p>A message: topic, body (base64), and as wanted tags, keys, flag, delayLevel, properties (also those of RocketMQ),
+ * <p>A message: topic, body (base64), and optionally tags, keys, flag, delayLevel, properties (also those of RocketMQ),
  * shardingKey (messages of one key go to one queue), broker and queue, transaction (a LocalTransactionState).
  *
  * <p>usage: Produce NAME_SERVERS

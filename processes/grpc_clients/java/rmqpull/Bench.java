@@ -44,7 +44,7 @@ import org.apache.rocketmq.client.apis.producer.Producer;
  * </ul>
  *
  * <p>Prints one line of JSON: messages, seconds and processorSeconds (of this process) without the start of the clients,
- * p50Ms and p99Ms. Ends with 1 and an exception when a message is missing or comes twice.
+ * p50Ms and p99Ms. Ends with 1 and an exception when a message is missing or is received twice.
  */
 public final class Bench {
     private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
@@ -246,7 +246,7 @@ public final class Bench {
 
     // ---- threads
 
-    /** Runs work in so many threads. Returns when all have ended, or throws the first error. */
+    /** Runs work in this many threads. Returns when all have ended, or throws the first error. */
     private static void runThreads(int threads, Callable<Void> work) throws Exception {
         ExecutorService executor = Executors.newFixedThreadPool(threads);
         ExecutorCompletionService<Void> ended = new ExecutorCompletionService<>(executor);
@@ -272,7 +272,7 @@ public final class Bench {
         thread.start();
     }
 
-    /** Returns at the end, or after so long that a message must have come. */
+    /** Returns at the end, or after so long that a message must have arrived. */
     private static void await(CompletableFuture<Void> end) throws Exception {
         try {
             end.get(MISSING_AFTER_S, TimeUnit.SECONDS);

@@ -3,7 +3,7 @@
 // once: {"client": name, "consumed": message}.
 //
 // {"client": name, "call": "start", "kind": "push" or "producer", "nameServers": addresses, "group": group, ...} starts a
-// client, and {"client": name, "call": "shutdown"} ends it. A push consumer takes topic, and as wanted expression,
+// client, and {"client": name, "call": "shutdown"} ends it. A push consumer takes topic, and optionally expression,
 // expressionType, ordered, broadcasting, refusals and maxReconsumeTimes. A producer has the calls send and sendBatch.
 package main
 

@@ -231,7 +231,7 @@ function take(line) {
   ending.set(request.client, now);
 }
 
-// The library lets errors of its timers and streams go.
+// The library does not catch the errors of its timers and streams.
 process.on('unhandledRejection', error => console.error(error));
 process.on('uncaughtException', error => console.error(error));
 readline.createInterface({ input: process.stdin }).on('line', take).on('close', () => process.exit(0));

@@ -16,7 +16,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  *
  * <p>usage: Consume NAME_SERVERS push|pull GROUP TOPIC
  *
- * <p>push is a member of the group; pull reads all queues from their begin,
+ * <p>push is a member of the group; pull reads all queues from their beginning,
  * without a filter and without a consumer offset.
  */
 public final class Consume {
@@ -54,7 +54,7 @@ public final class Consume {
         consumer.setNamesrvAddr(nameServers);
         consumer.setAutoCommit(false);
         // Not seekToBegin: the pull that assign() has started may take over the place that a seek sets, or set its own.
-        // Then messages are skipped, or come twice.
+        // Then messages are skipped, or read twice.
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.start();
         consumer.assign(consumer.fetchMessageQueues(topic));

@@ -8,7 +8,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * A lite pull consumer. To start it: as wanted topic, expression and expressionType (what it subscribes to), or queues
+ * A lite pull consumer. To start it: optionally topic, expression and expressionType (what it subscribes to), or queues
  * (what it assigns to itself).
  *
  * <p>Calls: poll, commitAll, commit, committed, seek, seekToBegin, seekToEnd, pause, resume, findOffset (by time), queues,

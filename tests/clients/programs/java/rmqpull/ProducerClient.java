@@ -19,7 +19,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * A producer, also of transactions. To start it: as wanted compressFromBytes and traceTopic.
+ * A producer, also of transactions. To start it: optionally compressFromBytes and traceTopic.
  *
  * <p>Calls: send (sync), sendAsync, sendOneWay and sendBatch, with a message of Produce, or messages; sendInTransaction,
  * where the states of the message say what the transaction is at first, and at each check; request; and what producers

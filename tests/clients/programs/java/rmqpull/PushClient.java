@@ -16,7 +16,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * A push consumer. To start it: topic, and as wanted expression, expressionType (TAG or SQL92), ordered, broadcasting,
+ * A push consumer. To start it: topic, and optionally expression, expressionType (TAG or SQL92), ordered, broadcasting,
  * consumeFromWhere, refusals (how often each message is refused), maxReconsumeTimes, traceTopic, strategy (see
  * Strategies), and replier (the producer that sends a reply to each message). With popInvisibleMs it leaves the shares to the broker, which may let it
  * pop; 4.x cannot.
