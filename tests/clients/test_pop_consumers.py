@@ -133,7 +133,7 @@ def test_a_member_that_dies_loses_nothing(place: Place) -> None:
 
 
 def test_an_ordered_consumer_of_such_a_group_pulls(place: Place) -> None:
-    """In order, a consumer of a group that shall pop locks its queue and pulls all the same."""
+    """In order, a consumer of a group that should pop locks its queue and pulls anyway."""
     topic = place.create_topic()
     consumer = start(place, topic, ordered=True, refusals=1)
     place.send(topic, "1", "2", "3", broker=BROKER)

@@ -50,7 +50,7 @@ def wait_until_shared(members: Sequence[OneClient]) -> None:
 
 @pytest.mark.small
 def test_lite_pull_assigns_and_seeks(place: Place) -> None:
-    """Lite pull with assign: seek to an offset, to the begin and to the end, offsets of the group and by time."""
+    """Lite pull with assign: seek to an offset, to the beginning and to the end, offsets of the group and by time."""
     topic = place.create_topic()
     place.send(topic, *(str(number) for number in range(6)))
     place.wait_for_messages(topic, 6)

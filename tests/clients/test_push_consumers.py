@@ -24,7 +24,7 @@ def test_members_of_a_group_share_the_messages(place: Place) -> None:
 
 
 def test_a_group_goes_on_where_it_stopped(place: Place) -> None:
-    """A group that comes back gets the messages that were sent meanwhile, and no others."""
+    """A group whose member returns gets the messages that were sent meanwhile, and no others."""
     topic = place.create_topic()
     place.send(topic, "before")
     first = place.start("push", topic=topic)
@@ -72,7 +72,7 @@ def test_members_in_order_lock_their_queues(place: Place) -> None:
 
 @pytest.mark.small
 def test_a_refused_message_comes_again_with_its_attempts_counted(place: Place) -> None:
-    """Retry: RECONSUME_LATER brings the message again, from the retry topic and with the same id."""
+    """Retry: RECONSUME_LATER has the message redelivered, from the retry topic and with the same id."""
     topic = place.create_topic()
     consumer = place.start("push", topic=topic, refusals=2)
     (sent,) = place.send(topic, "one", tags="red", keys="k")
@@ -101,7 +101,7 @@ def test_a_message_that_is_refused_too_often_becomes_a_dead_letter(place: Place)
 
 
 def test_an_ordered_consumer_gives_up_after_its_attempts(place: Place) -> None:
-    """In order, after maxReconsumeTimes the message becomes a dead letter, and the queue goes on."""
+    """In order, after maxReconsumeTimes the message becomes a dead letter, and the queue continues."""
     topic = place.create_topic()
     place.send(topic, "1", "2", broker=BROKER)
     consumer = place.start("push", topic=topic, ordered=True, refusals=9, maxReconsumeTimes=1)
@@ -148,7 +148,7 @@ def test_a_reset_while_members_run_takes_effect_at_once(place: Place) -> None:
 
 
 def test_a_new_group_starts_at_the_begin_of_a_young_queue(place: Place) -> None:
-    """CONSUME_FROM_LAST_OFFSET starts at the begin while the first message of a queue is still in memory."""
+    """CONSUME_FROM_LAST_OFFSET starts at the beginning while the first message of a queue is still in memory."""
     topic = place.create_topic()
     place.send(topic, "before")
     consumer = place.start("push", topic=topic, consumeFromWhere="CONSUME_FROM_LAST_OFFSET")

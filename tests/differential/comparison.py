@@ -141,8 +141,8 @@ def compare(step: Step, emulator: Answer, apache: Answer, own: str) -> list[Diff
 def ends_play(answer: Answer) -> bool:
     """Whether the emulator has refused a request for its header. Then the servers may differ from here on.
 
-    Apache's broker reads nothing in the place of a field that is missing or no number. It fails when it uses the field,
-    if it does, and not always before it has changed something. No client sends such requests.
+    Apache's broker reads a field that is missing or not a number as nothing. It fails when it uses the field, if it
+    does, and not always before it has changed something. No client sends such requests.
     """
     return answer.code == ResponseCode.SYSTEM_ERROR and _BAD_FIELD.match(answer.remark or "") is not None
 

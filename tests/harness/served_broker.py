@@ -34,7 +34,7 @@ class ServedBroker:
         self.client: BrokerClient = connect(connection, flow)
 
     def send(self, *bodies: bytes) -> None:
-        """Send messages one after the other, with the standard protocol, which every broker has."""
+        """Sends messages one after the other, with the standard protocol, which every broker has."""
         channel = get_channel(Connection(self.endpoints, TIMEOUT_MS))
         for body in bodies:
             message = v2.Message(topic=v2.Resource(name="orders"), body=body)

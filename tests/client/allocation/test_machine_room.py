@@ -17,7 +17,7 @@ def in_room(broker_name: str, count: int) -> list[MessageQueue]:
 
 
 def abbreviate(share: str) -> str:
-    """Write ``r1-0`` for queue 0 of room 1, as the tables do."""
+    """Writes ``r1-0`` for queue 0 of room 1, as the tables do."""
     return re.sub(r"room(\d)@broker-[a-z]", r"r\1-", share)
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_consumer_gets_nothing_of_a_machine_room() -> None:
 
 
 def in_rooms(**counts: int) -> list[MessageQueue]:
-    """Make queues in each room. The tables write the room instead of the broker."""
+    """Makes queues in each room. The tables write the room instead of the broker."""
     return [queue for room, count in counts.items() for queue in in_room(f"{room}@", count)]
 
 

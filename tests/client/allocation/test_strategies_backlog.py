@@ -13,7 +13,7 @@ from rmqpull_client.model import MessageQueue, QueueRange
 
 
 def make_ranges(*sizes: int) -> list[QueueRange]:
-    """Make one range of each size, in two topics by turns."""
+    """Makes one range of each size, in two topics in turn."""
     return [
         QueueRange(MessageQueue("xy"[number % 2], "a", number), 100, 100 + size) for number, size in enumerate(sizes)
     ]

@@ -39,7 +39,7 @@ def everything(client: BrokerClient) -> list[QueueRange]:
 
 
 def rows(client: BrokerClient, ranges: list[QueueRange], *columns: str) -> dict[MessageQueue, list[dict[str, Any]]]:
-    """Read the ranges, and return the rows of each queue in the order of their arrival."""
+    """Reads the ranges, and returns the rows of each queue in the order of their arrival."""
     found: dict[MessageQueue, list[dict[str, Any]]] = {}
     for answer in client.read(GROUP, ranges, columns):
         for entry in answer:

@@ -161,7 +161,7 @@ def test_a_topic_says_which_kind_of_message_it_takes(place: GrpcPlace, fields: d
 
 
 def test_a_consumer_of_lite_topics_does_not_start(place: GrpcPlace) -> None:
-    """Lite topics: the server ends the stream of their consumer, whose group is no group of lite topics."""
+    """Lite topics: the server ends the stream of their consumer, whose group is not a group of lite topics."""
     topic = place.create_topic()
     with pytest.raises(ClientRefused, match="Stream is already completed, no further calls are allowed"):
         place.start("litePush", group=place.group, topic=topic)
@@ -281,7 +281,7 @@ def test_a_push_consumer_consumes_a_message_that_it_is_shown(emulator_place: Grp
 
 
 def test_another_producer_of_the_topic_is_asked_for_the_fate_of_a_half_message(place: GrpcPlace) -> None:
-    """Transactions: the producer is killed before it has ended what it sent."""
+    """Transactions: the producer is killed before it has committed or rolled back what it sent."""
     topic = place.create_topic("TRANSACTION")
     with place.start_clients() as doomed:
         producer = place.start("producer", process=doomed, topics=[topic], checker="UNKNOWN")

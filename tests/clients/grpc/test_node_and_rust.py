@@ -102,7 +102,7 @@ def test_node_consumes_again_in_order_with_an_exponential_back_off(node: GrpcPla
 
 
 def test_rust_goes_on_after_a_code_that_it_does_not_know(rust: GrpcPlace) -> None:
-    """Rust, sends: the library panics when it reads MESSAGE_BODY_EMPTY. The next send is as good as ever."""
+    """Rust, sends: the library panics when it reads MESSAGE_BODY_EMPTY. The next send works as before."""
     topic = rust.create_topic()
     producer = rust.start_producer(topic)
     with pytest.raises(ClientRefused, match="panic"):
@@ -132,7 +132,7 @@ def test_rust_receives_from_several_topics(rust: GrpcPlace) -> None:
 
 @pytest.mark.parametrize(("call", "fields"), [("change", {"handle": "any", "invisibleMs": 1}), ("deadLetter", {})])
 def test_rust_says_what_its_library_lacks(rust: GrpcPlace, call: str, fields: dict[str, object]) -> None:
-    """Rust, lacks: what the library cannot do is refused, and not left out in silence."""
+    """Rust, lacks: what the library cannot do is refused, and not silently left out."""
     consumer = rust.start_simple(rust.create_topic())
     with pytest.raises(ClientRefused, match=f"unsupported: {call}"):
         consumer.call(call, **fields)
@@ -181,7 +181,7 @@ def receive_until_set(consumer: GrpcClient, received: list[Received], is_over: E
 def test_rust_loses_nothing_when_a_broker_restarts(rust: GrpcPlace) -> None:
     """Rust, restarts: a broker is killed while messages are sent and received. What it acknowledged is received.
 
-    Where the proxy is restarted with it, another consumer goes on, since the library's does not connect again.
+    Where the proxy is restarted with it, another consumer continues, because the library's does not reconnect.
     """
     server = rust.use_own_server()
     topic = rust.create_topic()
@@ -227,8 +227,9 @@ def test_rust_tells_a_restarted_proxy_no_settings(rust: GrpcPlace) -> None:
 
 
 def test_rust_sees_how_a_message_becomes_a_dead_letter(rust: GrpcPlace) -> None:
-    """Rust, dead letters: a message that nobody acknowledges comes as often as its group says, and then it is in the
-    group's dead letter topic, with its tag and properties."""
+    """Rust, dead letters: a message that nobody acknowledges is delivered as often as its group says, and then it is in
+    the group's dead letter topic, with its tag and properties.
+    """
     topic = rust.create_topic(queues=1)
     rust.create_group(retryMaxTimes=1)
     producer = rust.start_producer(topic)

@@ -65,7 +65,7 @@ def test_a_filter_of_sql_lets_through(place: GrpcPlace, expression: str, expecte
 
 @pytest.mark.uses("deliveryMs")
 def test_a_message_with_a_delivery_time_comes_then(place: GrpcPlace) -> None:
-    """Delays: what is due earlier comes earlier, although it was sent later."""
+    """Delays: what is due earlier is delivered earlier, although it was sent later."""
     topic = place.create_topic("DELAY")
     producer = place.start_producer(topic)
     now_ms = time.time_ns() // 1_000_000
@@ -78,7 +78,7 @@ def test_a_message_with_a_delivery_time_comes_then(place: GrpcPlace) -> None:
 
 @pytest.mark.uses("recall")
 def test_a_recalled_message_never_comes(place: GrpcPlace) -> None:
-    """Recall: a message that waits for its delivery time is taken back by its handle."""
+    """Recall: a message that waits for its delivery time is recalled by its handle."""
     topic = place.create_topic("DELAY", queues=1)
     producer = place.start_producer(topic)
     now_ms = time.time_ns() // 1_000_000

@@ -180,8 +180,9 @@ def test_a_broker_that_restarts_loses_nothing(place: GrpcPlace) -> None:
     indirect=True,
 )
 def test_a_dead_consumer_loses_nothing(place: GrpcPlace) -> None:
-    """Two members of a group consume, and one is killed: the other goes on, and gets what the dead one held as a second
-    attempt, minutes later."""
+    """Two members of a group consume, and one is killed: the other continues, and gets what the dead one held as a
+    second attempt, minutes later.
+    """
     topic = place.create_topic()
     producer = place.start_producer(topic)
     survivor = place.start_push(topic)

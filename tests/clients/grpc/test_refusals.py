@@ -74,7 +74,7 @@ def test_a_bad_invisible_time_is_refused(place: GrpcPlace) -> None:
 
 @pytest.mark.uses("change")
 def test_a_change_to_a_bad_invisible_time_is_refused(place: GrpcPlace) -> None:
-    """Changed invisible time: twelve hours at most. The handle stays good."""
+    """Changed invisible time: twelve hours at most. The handle stays valid."""
     topic = place.create_topic()
     send(place.start_producer(topic), topic, "one")
     consumer = place.start_simple(topic)
@@ -85,7 +85,7 @@ def test_a_change_to_a_bad_invisible_time_is_refused(place: GrpcPlace) -> None:
 
 
 def test_a_bad_expression_of_sql_is_refused(place: GrpcPlace) -> None:
-    """Filters of the type SQL92: an expression that is none."""
+    """Filters of the type SQL92: an invalid expression."""
     topic = place.create_topic()
     consumer = place.start_simple(topic, "weight ==== 3", sql=True)
     with pytest.raises(ClientRefused, match="parse the consumer's subscription failed"):

@@ -78,7 +78,9 @@ def work(request: pytest.FixtureRequest, tmp_path: Path, processes_allowed: None
 
 
 def test_a_message_stays_with_its_consumer_until_it_is_acknowledged(work: Work) -> None:
-    """Renewal, on the emulator alone: who works for minutes gets a message once; its first handle acknowledges it."""
+    """Renewal, on the emulator alone: a consumer that works for minutes gets a message once; its first handle
+    acknowledges it.
+    """
     work.broker.clock.advance(seconds=115)
     assert work.count_in_flight() == 1
     work.consumer.call("letGo")
@@ -100,8 +102,11 @@ def test_the_message_of_a_consumer_that_is_killed_goes_to_another_one(work: Work
 
 
 def test_a_member_that_is_alive_gets_what_a_killed_one_held(work: Work, tmp_path: Path) -> None:
-    """Renewal, on the emulator alone: two push consumers run when one is killed. What it held goes to the other, two
-    minutes after its last heartbeat. In order, who holds a message holds its queue, and the other waits until then."""
+    """Renewal, on the emulator alone: two push consumers run when one is killed.
+
+    What it held goes to the other, two minutes after its last heartbeat. In order, a consumer that holds a message
+    holds its queue, and the other waits until then.
+    """
     with GrpcClients(LANGUAGES[work.language](tmp_path / "others")) as others:
         survivor = others.start("push", work.broker.endpoints, group=GROUP, subscriptions={TOPIC: "*"})
         wait_until(lambda: work.count_streams() == 2, "the broker knows both members")
@@ -143,7 +148,7 @@ def consumes_all_of(member: GrpcClient, bodies: Sequence[str]) -> Callable[[], b
     indirect=True,
 )
 def test_a_message_is_renewed_for_more_than_a_minute(place: GrpcPlace) -> None:
-    """Renewal: a consumer that works for more than a minute gets its message once. 5.3.3 gives it again (rules 6.4)."""
+    """Renewal: a consumer that works for over a minute gets its message once. 5.3.3 delivers it again (rules 6.4)."""
     topic = place.create_topic(queues=1)
     send(place.start_producer(topic), topic, "long")
     consumer = place.start_push(topic, hold=True)

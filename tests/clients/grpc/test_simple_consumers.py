@@ -55,7 +55,10 @@ def test_a_shorter_invisible_time_brings_a_message_back(place: GrpcPlace) -> Non
 @pytest.mark.long
 @pytest.mark.uses("change")
 def test_a_longer_invisible_time_keeps_a_message_away(place: GrpcPlace) -> None:
-    """Changed invisible time: a message stays with its consumer, while others come back. Its new handle is good."""
+    """Changed invisible time: a message stays with its consumer, while others are redelivered.
+
+    Its new handle is valid.
+    """
     topic = place.create_topic()
     producer = place.start_producer(topic)
     send(producer, topic, "kept")

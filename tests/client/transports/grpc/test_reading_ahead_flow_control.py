@@ -47,7 +47,7 @@ def all_of(ranges: Sequence[QueueRange]) -> list[tuple[MessageQueue, int]]:
 
 
 def wait_until_held(broker: RunningBroker, rule_id: int, calls: int = 1) -> None:
-    """Wait until a fault rule holds this number of calls."""
+    """Waits until a fault rule holds this number of calls."""
     pause = threading.Event()
     for _ in range(WAIT_S * 100):
         if broker.faults.kept(rule_id) >= calls:

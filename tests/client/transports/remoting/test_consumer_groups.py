@@ -131,7 +131,7 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
     ],
 )
 def test_a_refusal_does_not_say_that_a_group_has_no_members(remark: str, advice: str) -> None:
-    """Access control of 4.x refuses with the code that also says that there are none."""
+    """Access control of 4.x refuses with the code that also means that a group has no members."""
     script = GroupScript()
 
     def refuse(request: RemotingCommand) -> Reaction | None:

@@ -108,7 +108,7 @@ def test_entries_of_nulls_are_left_out() -> None:
 
 
 def test_unique_keys_count_up() -> None:
-    """Rules 4.9: the counter has 16 bits; then the milliseconds go on."""
+    """Rules 4.9: the counter has 16 bits; when it overflows, the milliseconds increase."""
     process = bytes([10, 0, 0, 1]) + b"\x12\x34" + b"\x00\x00\xab\xcd"
     found = make_unique_keys(process, (99 << 16) + 0xFFFE, 3).to_pylist()
     assert [parse_uniq_key(each) for each in found] == [

@@ -38,7 +38,7 @@ def bounds(spans: Sequence[Span]) -> list[tuple[int, int]]:
 
 
 def respond(plan: PullPlan, span: Span, count: int | None = None, byte_count: int = 100) -> None:
-    """Respond with the messages that were asked for, or with fewer."""
+    """Responds with the messages that were asked for, or with fewer."""
     count = span.asked if count is None else count
     plan.accept(span, span.offset + count, count, byte_count * count, "rows")
 
