@@ -71,7 +71,7 @@ def test_members_in_order_lock_their_queues(place: Place) -> None:
 
 
 @pytest.mark.small
-def test_a_refused_message_comes_again_with_its_attempts_counted(place: Place) -> None:
+def test_a_refused_message_is_redelivered_with_its_attempts_counted(place: Place) -> None:
     """Retry: RECONSUME_LATER has the message redelivered, from the retry topic and with the same id."""
     topic = place.create_topic()
     consumer = place.start("push", topic=topic, refusals=2)
@@ -147,7 +147,7 @@ def test_a_reset_while_members_run_takes_effect_at_once(place: Place) -> None:
     place.wait_for_offset(consumer, topic, 4)
 
 
-def test_a_new_group_starts_at_the_begin_of_a_young_queue(place: Place) -> None:
+def test_a_new_group_starts_at_the_beginning_of_a_young_queue(place: Place) -> None:
     """CONSUME_FROM_LAST_OFFSET starts at the beginning while the first message of a queue is still in memory."""
     topic = place.create_topic()
     place.send(topic, "before")

@@ -37,7 +37,7 @@ def change(invisible_ms: str) -> Step:
     return Step("change the invisible time", RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
 
 
-def test_a_message_comes_again_until_it_is_acknowledged(both: Both) -> None:
+def test_a_message_is_redelivered_until_it_is_acknowledged(both: Both) -> None:
     """It comes by the retry topic, with its attempts counted."""
     both.do(pop())
     both.do_until_found(pop())
@@ -57,7 +57,7 @@ def test_an_expired_receipt_is_taken(both: Both) -> None:
     both.do(pop())
 
 
-def test_a_changed_message_comes_again_by_the_retry_topic(both: Both) -> None:
+def test_a_changed_message_is_redelivered_by_the_retry_topic(both: Both) -> None:
     both.do(pop(LONG))
     both.do(change(SHORT))
     both.do_until_found(pop(LONG))
@@ -66,7 +66,7 @@ def test_a_changed_message_comes_again_by_the_retry_topic(both: Both) -> None:
     both.do(ACK)
 
 
-def test_in_order_a_message_comes_again_in_its_queue(both: Both) -> None:
+def test_in_order_a_message_is_redelivered_in_its_queue(both: Both) -> None:
     """With the number of its deliveries in ``orderCountInfo``."""
     in_order = {"order": "true", "attemptId": "a"}
     both.do(pop(**in_order))
@@ -80,7 +80,7 @@ def test_in_order_a_message_comes_again_in_its_queue(both: Both) -> None:
     both.do(pop(LONG, **in_order | {"attemptId": "g"}))
 
 
-def test_in_order_many_messages_come_again(both: Both) -> None:
+def test_in_order_many_messages_are_redelivered(both: Both) -> None:
     """The entries of ``orderCountInfo`` are in the order of a Java map."""
     for _ in range(21):
         both.do(SEND)

@@ -172,7 +172,7 @@ def test_no_message_is_lost_whatever_happens_while_it_is_in_flight(steps: list[t
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_what_is_in_flight_comes_again_after_a_restart(stops: bool) -> None:
+def test_what_is_in_flight_is_redelivered_after_a_restart(stops: bool) -> None:
     life = Life()
     life.send(4)
     life.pop("readers", 4)

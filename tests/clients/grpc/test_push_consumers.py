@@ -38,7 +38,7 @@ def test_a_push_consumer_gets_each_message_once(place: GrpcPlace) -> None:
     assert {message.attempt for message in consumed} == {1}
 
 
-def test_a_refused_message_comes_again(place: GrpcPlace) -> None:
+def test_a_refused_message_is_redelivered(place: GrpcPlace) -> None:
     """Retries: a failed delivery is redelivered with its attempts counted, until it succeeds."""
     topic = place.create_topic()
     producer = place.start_producer(topic)

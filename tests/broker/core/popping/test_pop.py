@@ -90,7 +90,7 @@ def test_a_look_ahead_says_whether_a_pop_would_do_anything(orders: CoreHarness) 
     assert read(pop(orders)) == [(0, 1)]
 
 
-def test_what_comes_again_is_stored_once_with_one_retry_more(orders: CoreHarness) -> None:
+def test_what_is_redelivered_is_stored_once_with_one_retry_more(orders: CoreHarness) -> None:
     messages = receipts(pop(orders, now_ms=5))
     orders.run(lambda draft: acknowledge(draft, messages[0]))
     orders.run(lambda draft: change_invisible_time(draft, messages[1], 90_000, 100))
@@ -148,7 +148,7 @@ def test_in_order_priorities_do_not_count(core: CoreHarness) -> None:
 
 
 @pytest.mark.parametrize("delete", [lambda draft: delete_topic(draft, "orders"), lambda d: delete_group(d, "readers")])
-def test_nothing_of_a_deleted_topic_or_group_comes_again(
+def test_nothing_of_a_deleted_topic_or_group_is_redelivered(
     orders: CoreHarness, delete: Callable[[Draft], object]
 ) -> None:
     (message, *_) = receipts(pop(orders))

@@ -46,7 +46,7 @@ def run_checks(renewals: Renewals) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize(("reconsume_times", "last_s"), [(0, 10), (1, 30), (2, 60), (15, 7_200), (40, 7_200)])
-def test_a_message_is_renewed_for_longer_and_longer_and_comes_again_after_three_hours(
+def test_a_message_is_renewed_for_longer_and_longer_and_is_redelivered_after_three_hours(
     reconsume_times: int, last_s: int
 ) -> None:
     renewals = Renewals()

@@ -27,7 +27,7 @@ def revive(core: CoreHarness, now_ms: int) -> int:
     return core.run(lambda draft: revive_due(draft, now_ms, "host", lambda: "made"))
 
 
-def test_nothing_comes_again_before_its_time(core: CoreHarness) -> None:
+def test_nothing_is_redelivered_before_its_time(core: CoreHarness) -> None:
     assert revive(core, 10_999) == 0
     assert core.state.find_topic(RETRIES.topic) is None
 
@@ -66,7 +66,7 @@ def test_each_group_has_its_own_retries(core: CoreHarness) -> None:
     assert len(core.rows(RETRIES._replace(topic="%RETRY%others_orders"))) == 1
 
 
-def test_what_retention_has_deleted_does_not_come_again(core: CoreHarness) -> None:
+def test_what_retention_has_deleted_is_not_redelivered(core: CoreHarness) -> None:
     core.state.apply([QueuesTrimmed(((ORDERS, 3),))])
     assert revive(core, 11_000) == 1
     assert [row.message.body for row in core.rows(RETRIES)] == [b"3"]

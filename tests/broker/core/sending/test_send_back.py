@@ -57,7 +57,7 @@ def consumer(core: CoreHarness) -> CoreHarness:
     return core
 
 
-def test_a_returned_message_comes_again_in_the_groups_retry_topic(consumer: CoreHarness) -> None:
+def test_a_returned_message_is_redelivered_in_the_groups_retry_topic(consumer: CoreHarness) -> None:
     assert send_back(consumer) == "SCHEDULE_TOPIC_XXXX"
     assert consumer.rows(RETRY) == []
     deliver_all(consumer)

@@ -52,7 +52,7 @@ def test_what_is_left_wakes_the_next_pop() -> None:
     run_pops(story)
 
 
-def test_a_message_that_comes_again_wakes_nobody() -> None:
+def test_a_message_that_is_redelivered_wakes_nobody() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a")
         await broker.pops.pop(POP)
@@ -169,7 +169,7 @@ def test_a_message_that_woke_a_caller_who_has_left_is_anothers(leaves_first: boo
     run_pops(story)
 
 
-def test_what_is_stored_for_a_caller_that_has_left_meanwhile_comes_again_after_a_second() -> None:
+def test_what_is_stored_for_a_caller_that_has_left_meanwhile_is_redelivered_after_a_second() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a")
         task = asyncio.ensure_future(broker.pops.pop(POP))
@@ -206,7 +206,7 @@ async def leave_first(broker: PopHarness, task: asyncio.Task[PopResult]) -> None
 
 
 @pytest.mark.parametrize("leave", [leave_first, leave_with_the_message])
-def test_the_message_of_a_caller_that_leaves_comes_again(
+def test_the_message_of_a_caller_that_leaves_is_redelivered(
     leave: Callable[[PopHarness, asyncio.Task[PopResult]], Awaitable[None]],
 ) -> None:
     async def story(broker: PopHarness) -> None:
@@ -220,7 +220,7 @@ def test_the_message_of_a_caller_that_leaves_comes_again(
     run_pops(story)
 
 
-def test_what_was_not_written_comes_again_after_a_second() -> None:
+def test_what_was_not_written_is_redelivered_after_a_second() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b", "c")
         result = await broker.pops.pop(POP)

@@ -156,7 +156,7 @@ def test_a_renewal_that_fails_is_tried_at_the_next_checks_until_its_time_is_over
     play(story)
 
 
-def test_the_messages_of_a_client_that_leaves_come_again_after_a_second() -> None:
+def test_the_messages_of_a_client_that_leaves_are_redelivered_after_a_second() -> None:
     async def story(renewer: RenewerHarness) -> None:
         for offset in range(3):
             renewer.keep(offset, (ANN, BOB)[offset % 2])
@@ -188,7 +188,7 @@ def test_a_client_that_leaves_during_a_renewal_is_seen_after_it() -> None:
     play(story)
 
 
-def test_messages_that_cannot_be_released_come_again_after_their_time() -> None:
+def test_messages_that_cannot_be_released_are_redelivered_after_their_time() -> None:
     async def story(renewer: RenewerHarness) -> None:
         renewer.keep()
         renewer.members.clear()

@@ -91,7 +91,7 @@ def send_back(office: Office, offset: int, level: int, **fields: Any) -> tuple[i
     return response.code, response.remark
 
 
-def test_a_returned_message_comes_again_after_its_delay_and_then_to_the_dead_letters(office: Office) -> None:
+def test_a_returned_message_is_redelivered_after_its_delay_and_then_to_the_dead_letters(office: Office) -> None:
     office.connect("ann", "readers")
     (sent,) = office.broker.send("orders", Message(b"one", "ID", tags="red", properties={"k": "v"}))
     queue = QUEUES[0] if office.broker.bounds("orders")[QUEUES[0]].max_offset else QUEUES[1]

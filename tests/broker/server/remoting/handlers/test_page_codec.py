@@ -43,7 +43,7 @@ def test_a_page_may_be_short_and_has_a_limit() -> None:
 
 
 @pytest.mark.parametrize("version", [None, {}, {"counter": 1, "stateVersion": 0, "timestamp": 0}])
-def test_without_the_version_of_this_list_the_first_page_comes_again(version: Any) -> None:
+def test_without_the_version_of_this_list_the_first_page_is_repeated(version: Any) -> None:
     assert cut(2, version) == ["a", "b"]
 
 

@@ -80,7 +80,7 @@ def test_a_pop_of_all_queues_has_an_entry_for_each(member: PopMember) -> None:
     assert sorted(response.fields["startOffsetInfo"].split(";")) == [f"0 {queue} 0" for queue in range(4)]
 
 
-def test_what_a_closed_connection_got_comes_again_after_a_second(
+def test_what_a_closed_connection_got_is_redelivered_after_a_second(
     broker: RunningBroker, member: PopMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member.send("one")
@@ -100,7 +100,7 @@ def test_what_a_closed_connection_got_comes_again_after_a_second(
     assert read_bodies(member.pop()) == ["one"]
 
 
-def test_what_is_not_acknowledged_in_time_comes_again_with_its_receipt(
+def test_what_is_not_acknowledged_in_time_is_redelivered_with_its_receipt(
     broker: RunningBroker, member: PopMember
 ) -> None:
     """As if it came from the topic itself, with one more attempt."""

@@ -62,7 +62,7 @@ def test_places_of_changes(member: PopMember, fields: dict[str, Any], code: int,
     assert response.fields == {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
 
 
-def test_a_changed_message_comes_again_at_its_new_time(broker: RunningBroker, member: PopMember) -> None:
+def test_a_changed_message_is_redelivered_at_its_new_time(broker: RunningBroker, member: PopMember) -> None:
     first = member.pop(maxMsgNums=1)
     (receipt,) = member.list_receipts(first)
     broker.clock.advance(20_000)

@@ -37,7 +37,7 @@ def test_a_message_is_delivered_once_and_is_gone_when_it_is_acknowledged() -> No
     run_pops(story)
 
 
-def test_what_is_not_acknowledged_comes_again_after_its_invisible_time() -> None:
+def test_what_is_not_acknowledged_is_redelivered_after_its_invisible_time() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b")
         first = await broker.receive()
@@ -128,7 +128,7 @@ def test_filters_drop_what_does_not_match() -> None:
     run_pops(story)
 
 
-def test_what_a_broken_stream_has_not_brought_comes_again_after_a_second() -> None:
+def test_what_a_broken_stream_has_not_brought_is_redelivered_after_a_second() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b", "c")
         queue = v2.MessageQueue(topic=v2.Resource(name=TOPIC))
@@ -234,7 +234,7 @@ def test_without_a_time_to_wait_the_deadline_and_the_request_timeout_give_one(
 # --- in order ---------------------------------------------------------------------------------------------------------
 
 
-def test_in_order_what_is_not_acknowledged_comes_again_before_all_others() -> None:
+def test_in_order_what_is_not_acknowledged_is_redelivered_before_all_others() -> None:
     async def story(broker: PopHarness) -> None:
         await broker.send("a", "b", "c", message_group="g")
         first = await broker.receive(2)

@@ -60,7 +60,7 @@ def test_a_message_belongs_to_its_consumer_as_long_as_it_works(in_order: bool) -
     run_pops(story, consume_message_orderly=in_order)
 
 
-def test_a_changed_message_comes_again_when_its_consumer_said_and_is_renewed_no_more() -> None:
+def test_a_changed_message_is_redelivered_when_its_consumer_said_and_is_renewed_no_more() -> None:
     async def story(broker: PopHarness) -> None:
         [handle] = await receive_renewed(broker, "a")
         await stay(broker, 300)
@@ -113,7 +113,7 @@ def test_after_three_hours_a_message_is_delivered_again() -> None:
     run_pops(story)
 
 
-def test_what_a_consumer_holds_comes_again_a_second_after_it_has_left() -> None:
+def test_what_a_consumer_holds_is_redelivered_a_second_after_it_has_left() -> None:
     async def story(broker: PopHarness) -> None:
         handles = await receive_renewed(broker, "a", "b")
         await broker.ack(handles[0], message_id="id-a")
