@@ -58,8 +58,8 @@ NAMESPACE = Setting(
 CA_FILE = Setting[str | None](
     None,
     "path",
-    "PEM file with the certificate authorities to trust. Default: the authorities that gRPC ships, which are Mozilla's; "
-    "with `nameServers` those of the operating system.",
+    "PEM file with the certificate authorities to trust. Default: the authorities that gRPC ships, which are "
+    "Mozilla's; with `nameServers` those of the operating system.",
 )
 CERT_FILE = Setting[str | None](
     None, "path", "PEM file with the client certificate and its chain, for servers that require one (mutual TLS)."
@@ -89,8 +89,8 @@ SERVER_AWAY_TIMEOUT_MS = Setting(
     0,
     "ms",
     "How long in total a request waits for a server that is away, if that server has responded to this application "
-    "before or a route names it. A restart of a broker or name server within this time goes unnoticed. A request always "
-    "waits for at least `requestTimeoutMs`, so 0 means no longer than for other servers.",
+    "before or a route names it. A restart of a broker or name server within this time goes unnoticed. A request "
+    "always waits for at least `requestTimeoutMs`, so 0 means no longer than for other servers.",
 )
 CLIENT_ID = Setting[str | None](None, "name", "Servers see it as the start of their client ids.")
 PARENT_TOPIC = Setting(
