@@ -14,12 +14,10 @@ from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.filters.message_filter import _compile
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.sending.half_messages import make_half_message
-from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.grpc.wire.commands import command_to
 from rmqpull_broker.server.remoting.ports import RemotingAddress
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from tests.harness.remoting_member import RemotingMember
@@ -45,23 +43,6 @@ def store_half_message(draft: Draft) -> None:
     draft.add(RowsStored(queue, (StoredMessage(waiting, 0, 1_000_000, "store"),)))
 
 
-def test_a_producer_is_asked_to_check_its_half_message() -> None:
-    async def story(broker: BrokerServer) -> None:
-        broker.clients.introduce(PRODUCER, [])
-        stream = broker.clients.open_stream("ann")
-        await broker.group_commit.execute(store_half_message)
-        await broker.clock_mover.advance(60_000)
-        stream.end()
-        queued, *_ = [command async for command in stream.commands()]
-        command = command_to(queued)
-        asked = command.recover_orphaned_transaction_command
-        assert (asked.transaction_id, asked.message.body) == ("an id", b"a body")
-        assert (asked.message.topic.name, asked.message.system_properties.message_id) == ("transfers", "an id")
-        assert not command.HasField("status")
-
-    play(story)
-
-
 def test_a_half_message_without_connected_producers_waits() -> None:
     async def story(broker: BrokerServer) -> None:
         await broker.group_commit.execute(store_half_message)
@@ -76,22 +57,6 @@ def test_silent_clients_expire_by_the_brokers_clock() -> None:
         broker.clients.introduce(PRODUCER, [])
         await broker.clock_mover.advance(130_000)
         assert broker.clients.list_clients() == []
-
-    play(story)
-
-
-def test_a_message_that_is_sent_back_is_delivered_again_after_its_delay() -> None:
-    async def story(broker: BrokerServer) -> None:
-        await broker.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
-        bad = [Message(b"bad", "an id")]
-        await broker.group_commit.execute(lambda draft: broker.sender.send(draft, "orders", bad, 1_000_000))
-        back = SendBack("readers", MessageQueue("orders", "broker-a", 0), 0)
-        await broker.group_commit.execute(lambda draft: broker.sender.send_back(draft, back, 1_000_000))
-        retries = MessageQueue("%RETRY%readers", "broker-a", 0)
-        await broker.clock_mover.advance(9_000)
-        assert broker.state.bounds(retries).max_offset == 0
-        await broker.clock_mover.advance(2_000)
-        assert broker.state.bounds(retries).max_offset == 1
 
     play(story)
 

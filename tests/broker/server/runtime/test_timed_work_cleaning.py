@@ -15,7 +15,6 @@ from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state import retention
@@ -74,28 +73,6 @@ def test_a_topic_without_new_messages_keeps_its_last_ones(start: Start) -> None:
         broker.send("orders", b"old")
         broker.clock.advance(hours=100)
         assert bodies(broker, "orders") == [b"old"]
-
-
-def test_a_half_message_older_than_retention_can_be_committed(start: Start) -> None:
-    with start(transaction_time_out=2 * HOUR_MS) as broker:
-        half = Message(b"paid", "ID", transactional=True, system_properties={"PGROUP": "payments"})
-        broker.send("payments", half)
-        broker.clock.advance(minutes=61)
-        end = TransactionEnd("ID", "payments", Resolution.COMMIT)
-        now_ms = broker.clock.now_ms()
-        broker.change(lambda draft: end_transaction(draft, end, now_ms, "store"))
-        assert bodies(broker, "payments") == [b"paid"]
-
-
-def test_a_half_message_that_nobody_ends_is_discarded_at_its_check(start: Start) -> None:
-    given_up = MessageQueue("TRANS_CHECK_MAX_TIME_TOPIC", "broker-a", 0)
-    with start(transaction_time_out=2 * HOUR_MS) as broker:
-        half = Message(b"paid", "ID", transactional=True, system_properties={"PGROUP": "payments"})
-        broker.send("payments", half)
-        broker.clock.advance(minutes=119)
-        assert broker.look(lambda state: (len(state.halves), state.bounds(given_up).max_offset)) == (1, 0)
-        broker.clock.advance(minutes=2)
-        assert broker.look(lambda state: (len(state.halves), state.bounds(given_up).max_offset)) == (0, 1)
 
 
 def test_waiting_messages_above_the_size_limit_are_not_stored_again_in_every_pass(start: Start) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from rmqpull_broker.server.grpc.wire.proxy_errors import FROM_PROXY
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-from tests.harness.rpc_client import Connect, RpcClient
+from tests.harness.rpc_client import RpcClient
 
 TOPICS: Topics = {"later": (1, TopicType.DELAY), "orders": 1}
-DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -69,13 +67,6 @@ def test_a_recalled_message_never_comes(broker: RunningBroker, client: RpcClient
     assert broker.messages("later") == []
 
 
-def test_a_delivered_message_cannot_be_recalled(broker: RunningBroker, client: RpcClient) -> None:
-    handle = send(client, broker.clock.now_ms() + 60_000).entries[0].recall_handle
-    broker.clock.advance(minutes=1)
-    answer = recall(client, handle)
-    assert (code(answer), answer.status.message) == ("INTERNAL_SERVER_ERROR", "recall failed, timestamp invalid")
-
-
 def test_only_messages_of_delay_topics_are_recalled(client: RpcClient) -> None:
     refused = recall(client, "any", "orders")
     assert code(refused) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
@@ -101,16 +92,3 @@ def make_handle(topic: str, broker: str) -> str:
 def test_a_bad_handle_is_refused(client: RpcClient, handle: str, refused_with: str, text: str) -> None:
     answer = recall(client, handle)
     assert (code(answer), answer.status.message) == (refused_with, text)
-
-
-def test_a_delay_of_more_than_a_day_is_refused(broker: RunningBroker, client: RpcClient) -> None:
-    assert code(send(client, broker.clock.now_ms() + DAY_MS + 60_000)) == "ILLEGAL_DELIVERY_TIME"
-
-
-def test_delayed_messages_survive_a_restart(connect: Connect, tmp_path: Path) -> None:
-    with running_broker(topics=TOPICS, clock="manual", data_dir=str(tmp_path)) as before:
-        send(connect(before.endpoints), before.clock.now_ms() + 30_000)
-    with running_broker(clock="manual", data_dir=str(tmp_path)) as after:
-        assert after.messages("later") == []
-        after.clock.advance(hours=1)
-        assert len(after.messages("later")) == 1

@@ -73,13 +73,6 @@ def test_an_end_needs_a_transaction_id(client: RpcClient, transaction_id: str) -
     assert end(client, transaction_id, COMMIT) == ("INVALID_TRANSACTION_ID", "transaction id cannot be empty")
 
 
-def test_a_half_message_needs_a_transaction_topic(client: RpcClient) -> None:
-    system = v2.SystemProperties(message_id="ID", message_type=v2.MessageType.TRANSACTION)
-    half = v2.Message(topic=v2.Resource(name="orders"), body=b"x", system_properties=system)
-    answer = client.call("SendMessage", service.SendMessageRequest(messages=[half]))
-    assert v2.Code.Name(answer.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
-
-
 def test_a_producer_is_asked_to_check_its_transaction(
     broker: RunningBroker, client: RpcClient, open_telemetry_stream: OpenTelemetryStream
 ) -> None:
@@ -90,10 +83,3 @@ def test_a_producer_is_asked_to_check_its_transaction(
     assert (asked.transaction_id, asked.message.body, asked.message.topic.name) == (transaction, b"paid", "payments")
     assert end(client, transaction, COMMIT, from_check=True) == ("OK", "OK")
     assert readable(broker) == [b"paid"]
-
-
-def test_a_half_message_without_an_answer_is_discarded(broker: RunningBroker, client: RpcClient) -> None:
-    transaction = send_half(client)
-    broker.clock.advance(minutes=9)
-    assert [len(broker.messages(topic)) for topic in ("payments", "TRANS_CHECK_MAX_TIME_TOPIC")] == [0, 1]
-    assert end(client, transaction, COMMIT)[1] == f"{FROM_PROXY}cannot found transaction data"
