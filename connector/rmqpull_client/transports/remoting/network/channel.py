@@ -18,10 +18,11 @@ from rmqpull_client.transports.remoting.network.cluster import (
     Target,
 )
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost
-from rmqpull_client.transports.remoting.network.exchange import SUCCESS, Exchange, NotLocatedYet
+from rmqpull_client.transports.remoting.network.exchange import SUCCESS, Exchange
 from rmqpull_client.transports.remoting.network.listings import Listings
 from rmqpull_client.transports.remoting.network.pool import ConnectionPool
 from rmqpull_client.transports.remoting.network.routes import Routes
+from rmqpull_client.transports.remoting.network.servers import NotLocatedYet
 from rmqpull_client.transports.remoting.signing import sign_fields
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command

@@ -12,9 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
-from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.transports.away import ANSWERED, WAITS, TimeLimit, make_key
 from rmqpull_client.transports.pauses import make_pauses_s
@@ -22,7 +20,8 @@ from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.calls import Call, Link
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network.servers import NotLocatedYet, Servers
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command
 
@@ -30,37 +29,6 @@ CONNECTING_MAX_S = 5.0
 SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 ANY_CODE = range(-(1 << 31), 1 << 31)
 """Makes a call accept every response as a result, whatever its code."""
-
-
-class NotLocatedYet(Exception):
-    """No server for a target is known yet, but one may appear. ``error`` is what to raise when time runs out."""
-
-    def __init__(self, error: RmqpullError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-class Servers(Protocol):
-    """What an exchange needs from its channel."""
-
-    @property
-    def connection(self) -> Connection:
-        """The settings."""
-
-    def encode(self, command: RemotingCommand, opaque: int, broker_name: str = "") -> bytes:
-        """Returns the frame of a request, with its namespace, the name of its broker and its signature."""
-
-    def find_places(self, target: Target, deadline_s: float) -> Sequence[Place]:
-        """Returns where to send a request, the best place first. Raises NotLocatedYet and RmqpullError."""
-
-    def borrow(self, place: Place, attempt: int) -> BrokerConnection:
-        """Returns a connection that nobody else uses. Raises ConnectionLost and OptionError."""
-
-    def give_back(self, connection: BrokerConnection) -> None:
-        """Takes a connection back."""
-
-    def note_lost(self, target: Target, place: Place, lost: ConnectionLost) -> None:
-        """Records that a server did not respond."""
 
 
 class Exchange:

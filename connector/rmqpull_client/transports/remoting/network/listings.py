@@ -18,7 +18,7 @@ from rmqpull_client.errors import (
 )
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, is_system_topic
-from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange
 from rmqpull_client.transports.remoting.network.failures import (
     join_names,
     make_bad_body_error,
@@ -26,6 +26,7 @@ from rmqpull_client.transports.remoting.network.failures import (
     make_unlisted_error,
 )
 from rmqpull_client.transports.remoting.network.looks import make_looks
+from rmqpull_client.transports.remoting.network.servers import Servers
 from rmqpull_proto.names import TBW102
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError

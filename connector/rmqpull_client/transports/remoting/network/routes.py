@@ -19,10 +19,11 @@ from rmqpull_client.errors import (
 from rmqpull_client.light_queues import find_route_topic, is_light
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, KnownRoute, Target
-from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange
 from rmqpull_client.transports.remoting.network.failures import join_names
 from rmqpull_client.transports.remoting.network.listings import REFRESH_MAX_S, Listings, decode_body, find_masters
 from rmqpull_client.transports.remoting.network.looks import make_looks
+from rmqpull_client.transports.remoting.network.servers import Servers
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.routes import TopicRoute

@@ -17,7 +17,8 @@ from rmqpull_client.transports.remoting.messages.stored_columns import decode_co
 from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Target
-from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange, Servers
+from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange
+from rmqpull_client.transports.remoting.network.servers import Servers
 from rmqpull_client.transports.remoting.reading.pulls import ReceivedPull, Step, judge, make_pull
 from rmqpull_client.witness import Witness
 from rmqpull_proto.remoting.codes import ResponseCode

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rmqpull_client.model import MessageFilter, MessageQueue
-from rmqpull_client.transports.remoting.network.exchange import Servers
+from rmqpull_client.transports.remoting.network.servers import Servers
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, decode_command
 

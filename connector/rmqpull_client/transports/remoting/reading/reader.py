@@ -21,7 +21,7 @@ from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
-from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
+from rmqpull_client.transports.remoting.network.servers import NotLocatedYet, Servers
 from rmqpull_client.transports.remoting.reading.pull_plan import PullPlan, Span, SpanPiece
 from rmqpull_client.transports.remoting.reading.pulls import (
     PullFrames,

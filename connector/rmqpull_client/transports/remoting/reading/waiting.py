@@ -17,7 +17,7 @@ from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, ConnectionLost, wait_for
-from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
+from rmqpull_client.transports.remoting.network.servers import NotLocatedYet, Servers
 from rmqpull_client.transports.remoting.reading.pulls import ReceivedPull, make_pull, parse_response
 from rmqpull_client.transports.remoting.reading.repeats import PULL
 from rmqpull_proto.remoting.codes import ResponseCode
