@@ -50,9 +50,6 @@ COVERED = {
     "connector/rmqpull_client/transports/remoting/reading/looking.py": Covered(
         "client/transports/test_port_looking.py", ALL_TRANSPORTS
     ),
-    "connector/rmqpull_client/transports/remoting/network/calls.py": Covered(
-        "client/transports/remoting/network/test_exchange.py", "an exchange is what makes these calls"
-    ),
     "connector/rmqpull_client/transports/remoting/sending/send_request.py": Covered(
         "client/transports/remoting/sending/test_outbox.py", "an outbox is what its requests go through"
     ),

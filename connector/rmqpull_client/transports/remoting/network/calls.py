@@ -1,4 +1,4 @@
-"""Requests in flight, and the connections that carry them."""
+"""A request of an exchange, with its attempts and its time limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.transports.away import TimeLimit
-from rmqpull_client.transports.remoting.network import proxies
 from rmqpull_client.transports.remoting.network.attempts import Attempts
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.connections import BrokerConnection
 from rmqpull_proto.remoting.command import RemotingCommand
 
 
@@ -38,8 +36,6 @@ class Call:
     error: RmqpullError | None = None
     due_s: float = 0.0
     until_s: float = 0.0
-    link: Link | None = None
-    opaque: int = 0
     connects: int = 0
     was_stale: bool = False
     failed: set[str] = field(default_factory=set)
@@ -74,37 +70,3 @@ class Call:
             raise self.error
         assert self.response is not None
         return self.response
-
-
-@dataclass(eq=False)
-class Link:
-    """A borrowed connection with the calls in flight on it."""
-
-    place: Place
-    connection: BrokerConnection
-    connect_until_s: float
-    calls: dict[int, Call] = field(default_factory=dict)
-    is_leaving: bool = False  # it takes no more requests: the server is shutting down, or a response is overdue
-    expected_bytes: int = 0
-
-    @property
-    def can_take_calls(self) -> bool:
-        return not (self.is_leaving or self.connection.is_closed)
-
-    def has_room(self, call: Call) -> bool:
-        """Whether the server can take another call: a proxy takes a few, any other server any number."""
-        return not self.place.is_proxy or self.expected_bytes + call.response_bytes <= proxies.ROOM_BYTES
-
-    def add(self, call: Call) -> None:
-        """Notes that a call is in flight."""
-        self.calls[call.opaque] = call
-        self.expected_bytes += call.response_bytes
-        call.link = self
-
-    def remove(self, opaque: int) -> Call | None:
-        """Removes the call in flight with this number, and returns it."""
-        call = self.calls.pop(opaque, None)
-        if call is not None:
-            self.expected_bytes -= call.response_bytes
-            call.link = None
-        return call

@@ -220,6 +220,7 @@ class BrokerConnection:
         """
         if not self._open():
             return ()
+        self._wants_write = False
         received = self._received
         received.make_room()
         is_ended = self._fill_buffer()

@@ -11,24 +11,28 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.transports.away import ANSWERED, WAITS, TimeLimit, make_key
 from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.attempts import Attempts
-from rmqpull_client.transports.remoting.network.calls import Call, Link
+from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
+from rmqpull_client.transports.remoting.network.links import Link, Links
 from rmqpull_client.transports.remoting.network.servers import NotLocatedYet, Servers
 from rmqpull_proto.remoting.codes import ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command
+from rmqpull_proto.remoting.command import RemotingCommand, decode_command
 
 CONNECTING_MAX_S = 5.0
 SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 ANY_CODE = range(-(1 << 31), 1 << 31)
 """Makes a call accept every response as a result, whatever its code."""
+_Link: TypeAlias = Link[str, Call]
+"""A connection to an address."""
 
 
 class Exchange:
@@ -37,7 +41,7 @@ class Exchange:
     def __init__(self, servers: Servers, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = servers
         self._clock = clock
-        self._links: list[Link] = []
+        self._links = Links[str, Call](servers, self._take_in, self._on_lost)
         self._waiting: list[Call] = []
         self._due: deque[Call] = deque()  # those that a proxy has no room for
 
@@ -110,24 +114,17 @@ class Exchange:
     def advance(self, timeout_s: float | None = None) -> None:
         """Sends what is due, waits until something happens or for ``timeout_s``, and handles responses."""
         self._start_due()
-        self._flush_all()
+        self._links.flush()
         alarm_s = self._next_alarm_s()
         left_s = max(0.0, alarm_s - self._clock()) if alarm_s is not None else 0.0
         if timeout_s is not None:
             left_s = min(left_s, timeout_s) if alarm_s is not None else timeout_s
-        ready = wait_for([link.connection for link in self._links], left_s)
-        for link in [link for link in self._links if link.connection in ready]:
-            self._receive(link)
+        self._links.receive(left_s)
         self._give_up_late()
 
     def close(self) -> None:
         """Gives the connections back. Calls that are not done get no response."""
-        for link in self._links:
-            if link.is_leaving or link.calls or link.connection.has_unsent:
-                link.connection.close()
-            else:
-                self._servers.give_back(link.connection)
-        self._links.clear()
+        self._links.close()
         self._waiting.clear()
         self._due.clear()
 
@@ -158,77 +155,39 @@ class Exchange:
             link = self._find_link(place, call, now_s)
             if link is None:
                 return False
-            call.opaque = link.connection.next_opaque()
-            link.connection.send(self._servers.encode(call.command, call.opaque, place.broker_name))
+            link.send([call], lambda call, opaque: self._servers.encode(call.command, opaque, place.broker_name))
         except ConnectionLost as lost:
             self._fail(call, place, lost)
             return True
         except RmqpullError as error:
             call.error = error
             return True
-        link.add(call)
         # Each place that is left to try gets an equal share of the time.
         attempt_s = max(0.001, (call.deadline_s - now_s) / left)
         call.until_s = now_s + (min(attempt_s, call.silence_s) if place.is_proxy else attempt_s)
         return True
 
-    def _find_link(self, place: Place, call: Call, now_s: float) -> Link | None:
+    def _find_link(self, place: Place, call: Call, now_s: float) -> _Link | None:
         """Returns a connection for a call, or None while a proxy has no room for it."""
-        full = 0
-        for link in self._links:
-            if link.place.address != place.address or not link.can_take_calls:
-                continue
-            if not link.has_room(call):
-                full += 1
-            elif link.calls or link.connection.has_unsent or link.connection.is_alive():
-                return link
-            else:
-                link.connection.close()
-        if full >= proxies.CONNECTIONS_MAX:
-            return None
-        self._links = [link for link in self._links if link.calls or not link.connection.is_closed]
-        connection = self._servers.borrow(place, call.connects)
-        call.connects += 1
+        link = self._links.find(place.address, lambda link: _has_room(link, call))
+        if link is not None or self._links.is_full(place.address):
+            return link
         # An address that does not respond must leave time for another attempt.
         connect_s = min(CONNECTING_MAX_S, max(0.05, (call.deadline_s - now_s) / 2))
-        link = Link(place, connection, now_s + connect_s)
-        self._links.append(link)
+        link = self._links.open(place.address, place, now_s + connect_s, call.connects)
+        call.connects += 1
         return link
-
-    def _flush_all(self) -> None:
-        for link in list(self._links):
-            if link.connection.has_unsent:
-                try:
-                    link.connection.flush()
-                except ConnectionLost as lost:
-                    self._lose(link, lost)
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def _receive(self, link: Link) -> None:
-        connection = link.connection
-        try:
-            frames = connection.receive()
-            for start, end in frames:
-                self._accept(link, decode_command(bytes(connection.buffer[start:end])))
-            connection.flush()
-        except ConnectionLost as lost:
-            self._lose(link, lost)
-            return
-        except WireError as error:
-            connection.close()
-            self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
-            return
-        self._drop_if_done(link)
+    def _take_in(self, link: _Link, frames: Iterable[tuple[int, int]]) -> None:
+        buffer = link.connection.buffer
+        for start, end in frames:
+            self._accept(link, decode_command(bytes(buffer[start:end])))
 
-    def _drop_if_done(self, link: Link) -> None:
-        if link.is_leaving and not link.calls:
-            link.connection.close()
-            self._links.remove(link)
-
-    def _accept(self, link: Link, response: RemotingCommand) -> None:
+    def _accept(self, link: _Link, response: RemotingCommand) -> None:
         """Handles a response. One that nobody waits for is dropped, and so is a request from the server."""
-        call = link.remove(response.opaque) if response.is_response else None
+        call = link.requests.pop(response.opaque, None) if response.is_response else None
         if call is None:
             return
         ANSWERED.add(make_key(self._servers.connection, link.place.address))
@@ -247,31 +206,25 @@ class Exchange:
     def _next_alarm_s(self) -> float | None:
         alarms = [call.due_s for call in self._waiting]
         for link in self._links:
-            if link.calls and not link.connection.is_open:
-                alarms.append(link.connect_until_s)
-            alarms += (call.until_s for call in link.calls.values())
+            if link.requests and not link.connection.is_open:
+                alarms.append(link.until_s)
+            alarms += (call.until_s for call in link.requests.values())
         return min(alarms, default=None)
 
     def _give_up_late(self) -> None:
         now_s = self._clock()
-        for link in list(self._links):
-            if link.calls and not link.connection.is_open and now_s >= link.connect_until_s:
-                self._lose(link, link.connection.give_up())
-                continue
-            late = [call for call in link.calls.values() if now_s >= call.until_s]
-            for call in late:
-                link.remove(call.opaque)
+        self._links.give_up_unopened(now_s)
+        for link in self._links:
+            for opaque in [opaque for opaque, call in link.requests.items() if now_s >= call.until_s]:
                 link.is_leaving = True
-                self._fail(call, link.place, ConnectionLost(Cause.TIMED_OUT, "no response"))
-            self._drop_if_done(link)
+                self._fail(link.requests.pop(opaque), link.place, ConnectionLost(Cause.TIMED_OUT, "no response"))
+        self._links.end_leaving()
 
-    def _lose(self, link: Link, lost: ConnectionLost) -> None:
-        """Repeats all calls in flight on a lost connection."""
-        self._links.remove(link)
+    def _on_lost(self, link: _Link, calls: Iterable[Call], lost: ConnectionLost) -> None:
+        """Repeats the calls that were in flight on a connection that was lost."""
         connection = link.connection
-        for call in list(link.calls.values()):
-            link.remove(call.opaque)
-            is_stale = connection.is_reused and not connection.has_received and lost.cause is Cause.CLOSED
+        is_stale = connection.is_reused and not connection.has_received and lost.cause is Cause.CLOSED
+        for call in calls:
             if is_stale and not call.was_stale and call.may_repeat:
                 call.was_stale = True  # the server had closed the idle connection: this does not count as an attempt
                 self._waiting.append(call)
@@ -313,3 +266,10 @@ class Exchange:
             WAITS.note(call.limit, now_s, call.attempts.servers)
         call.due_s = now_s + pause_s
         self._waiting.append(call)
+
+
+def _has_room(link: _Link, call: Call) -> bool:
+    """Whether the server can take another call: a proxy takes a few, any other server any number."""
+    if not link.place.is_proxy:
+        return True
+    return sum(each.response_bytes for each in (call, *link.requests.values())) <= proxies.ROOM_BYTES

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rmqpull_client.connection import MASTER_ID
 from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS
@@ -20,7 +20,8 @@ from rmqpull_client.transports.away import ANSWERED, make_key
 from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
+from rmqpull_client.transports.remoting.network.links import Link, Links
 from rmqpull_client.transports.remoting.network.servers import NotLocatedYet, Servers
 from rmqpull_client.transports.remoting.reading.pull_plan import PullPlan, Span, SpanPiece
 from rmqpull_client.transports.remoting.reading.pulls import (
@@ -34,7 +35,6 @@ from rmqpull_client.transports.remoting.reading.pulls import (
 from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
 from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.frames import WireError
 
 RECEIVE_BYTES = 8 << 20
 """The size of a receive buffer. A smaller one makes smaller batches, which cost more."""
@@ -47,45 +47,26 @@ _LOOK_S = 0.25
 """How often time limits are checked while nothing arrives."""
 
 
-class _LinkKey(NamedTuple):
+class _Recipient(NamedTuple):
     """The recipient of the pulls of some queues: the master of a broker, whose id is 0, or a slave."""
 
     broker_name: str
     broker_id: int
 
 
-class _Link:
-    """The pulls in flight on one connection. It leads to another broker of the same name if the wanted one is away."""
-
-    __slots__ = ("connection", "lane", "place", "pulls", "until_s")
-
-    def __init__(self, lane: _Lane) -> None:
-        self.lane = lane
-        self.place = Place("", *lane.key)
-        self.connection: BrokerConnection | None = None
-        self.until_s = 0.0  # when it must be open
-        self.pulls: dict[int, Span] = {}  # by opaque, the oldest first
-
-    @property
-    def room(self) -> int | None:
-        """How many pulls can be sent now. None: any number."""
-        return max(0, self.lane.window - len(self.pulls)) if self.place.is_proxy else None
-
-
 class _Lane:
-    """The connections to one broker: one, or several if a proxy is in between.
+    """The pulls of one recipient. They go to another broker of the same name if the wanted one is away.
 
-    ``unsent`` are pulls that no connection has room for. ``window`` is how many a proxy may have in flight on each
-    connection.
+    A lane has one connection, or several if a proxy is in between. ``unsent`` are pulls that no connection has room
+    for. ``window`` is how many a proxy may have in flight on each connection.
     """
 
-    __slots__ = ("_largest_bytes", "key", "links", "unsent", "window")
+    __slots__ = ("_largest_bytes", "recipient", "unsent", "window")
 
-    def __init__(self, key: _LinkKey) -> None:
-        self.key = key
+    def __init__(self, recipient: _Recipient) -> None:
+        self.recipient = recipient
         self.window = 1
         self._largest_bytes = 0
-        self.links = [_Link(self)]
         self.unsent: deque[Span] = deque()
 
     def note_response(self, byte_count: int) -> None:
@@ -94,15 +75,17 @@ class _Lane:
             self._largest_bytes = byte_count
             self.window = proxies.count_pulls(byte_count)
 
-    def find_link(self) -> _Link | None:
-        """Returns a connection with room for a pull, if there is one."""
-        for link in self.links:
-            if link.room != 0:
-                return link
-        if len(self.links) >= proxies.CONNECTIONS_MAX:
-            return None
-        self.links.append(_Link(self))
-        return self.links[-1]
+    def has_room(self, link: _Link) -> bool:
+        """Whether a connection takes another pull."""
+        return not link.place.is_proxy or len(link.requests) < self.window
+
+    def take_unsent(self, link: _Link) -> list[Span]:
+        """Takes the pulls that a connection has room for."""
+        room = self.window - len(link.requests) if link.place.is_proxy else len(self.unsent)
+        return [self.unsent.popleft() for _ in range(min(room, len(self.unsent)))]
+
+
+_Link: TypeAlias = Link[_Lane, Span]
 
 
 class Reader:
@@ -126,7 +109,10 @@ class Reader:
         self._is_filtered = not message_filter.keeps_everything
         self._frames = PullFrames(servers, group, message_filter)
         self._limit_s = servers.connection.request_timeout_ms / 1000
-        self._lanes: dict[_LinkKey, _Lane] = {}
+        self._links = Links[_Lane, Span](
+            servers, self._take_in, lambda link, spans, lost: self._leave(link.place, spans, lost)
+        )
+        self._lanes: dict[_Recipient, _Lane] = {}
         self._broker_ids: dict[MessageQueue, int] = {}  # where it is not the master
         self._avoided: dict[str, float] = {}  # until when, by address
         self._is_gone = is_gone
@@ -164,15 +150,7 @@ class Reader:
 
     def close(self) -> None:
         """Gives back idle connections, and closes those with pulls in flight."""
-        for link in self._list_links():
-            if link.connection is not None and not link.pulls:
-                self._servers.give_back(link.connection)
-            elif link.connection is not None:
-                link.connection.close()
-        self._lanes.clear()
-
-    def _list_links(self) -> list[_Link]:
-        return [link for lane in self._lanes.values() for link in lane.links]
+        self._links.close()
 
     def _now_s(self) -> float:
         """Returns the time minus that in which the consumer was busy, which counts towards no time limit."""
@@ -184,67 +162,55 @@ class Reader:
         """Sends pulls, those to one broker with one call, as far as a proxy has room for them."""
         for span in spans:
             queue = span.queue
-            key = _LinkKey(queue.broker_name, self._broker_ids.get(queue, MASTER_ID))
-            lane = self._lanes.get(key)
+            recipient = _Recipient(queue.broker_name, self._broker_ids.get(queue, MASTER_ID))
+            lane = self._lanes.get(recipient)
             if lane is None:
-                lane = self._lanes[key] = _Lane(key)
+                lane = self._lanes[recipient] = _Lane(recipient)
             lane.unsent.append(span)
-        for lane in list(self._lanes.values()):
-            self._send_unsent(lane)
+        for lane in self._lanes.values():
+            while lane.unsent and (link := self._find_link(lane)) is not None:
+                link.send(lane.take_unsent(link), self._encode)
+        self._links.flush()
 
-    def _send_unsent(self, lane: _Lane) -> None:
-        while lane.unsent and (link := lane.find_link()) is not None:
-            waiting = len(lane.unsent)
-            room = waiting if link.room is None else min(link.room, waiting)
-            self._send_to(link, [lane.unsent.popleft() for _ in range(room)])
+    def _encode(self, span: Span, opaque: int) -> bytes:
+        span.sent_s = self._now_s()
+        return self._frames.make(span.queue, opaque, span.offset, span.asked)
 
-    def _send_to(self, link: _Link, spans: list[Span]) -> None:
-        located = spans
-        if link.connection is None:
-            located = self._open(link, spans)
-        connection = link.connection
-        if connection is None:
-            return
-        if link.place.is_proxy:  # which is known only now
-            room = link.room or 0
-            link.lane.unsent.extendleft(reversed(located[room:]))
-            located = located[:room]
-        now_s = self._now_s()
-        frames = []
-        for span in located:
-            opaque = connection.next_opaque()
-            link.pulls[opaque] = span
-            span.sent_s = now_s
-            frames.append(self._frames.make(span.queue, opaque, span.offset, span.asked))
-        connection.send(frames)
-        self._flush(link, connection)
+    def _find_link(self, lane: _Lane) -> _Link | None:
+        """Returns a connection with room for a pull, if there is one."""
+        link = self._links.find(lane, lane.has_room)
+        if link is not None or self._links.is_full(lane):
+            return link
+        return self._open(lane)
 
-    def _open(self, link: _Link, spans: list[Span]) -> list[Span]:
+    def _open(self, lane: _Lane) -> _Link | None:
         """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away.
 
-        Returns the pulls to send. Those of topics without a route are lost or repeated later.
+        Pulls of topics without a route are lost or repeated later; all pulls are if no broker can be reached.
         """
         now_s = self._now_s()
-        left = spans
-        while left:
-            target = Target.of(left[0].queue, link.lane.key.broker_id, may_use_slave=True)
+        while lane.unsent:
+            target = Target.of(lane.unsent[0].queue, lane.recipient.broker_id, may_use_slave=True)
             try:
                 places = self._servers.find_places(target, time.monotonic() + self._limit_s)
-                link.place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
-                connection = self._servers.borrow(link.place, len(self._avoided))
             except NotLocatedYet as reason:
-                self._take_not_located([each for each in left if each.queue.topic == target.topic], reason)
-                left = [each for each in left if each.queue.topic != target.topic]
+                unsent = list(lane.unsent)
+                lane.unsent = deque(span for span in unsent if span.queue.topic != target.topic)
+                self._take_not_located([span for span in unsent if span.queue.topic == target.topic], reason)
                 continue
+            place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
+            until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)  # time for others
+            try:
+                link = self._links.open(lane, place, until_s, len(self._avoided))
             except ConnectionLost as lost:
-                self._leave(link, lost, left)
+                spans = list(lane.unsent)
+                lane.unsent.clear()
+                self._leave(place, spans, lost)
                 break
-            link.connection = connection
-            link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)  # time for others
-            if not link.place.is_proxy:  # a proxy sends little at a time
-                connection.reserve(RECEIVE_BYTES)
-            break
-        return left
+            if not place.is_proxy:  # a proxy sends little at a time
+                link.connection.reserve(RECEIVE_BYTES)
+            return link
+        return None
 
     def _take_not_located(self, spans: Sequence[Span], reason: NotLocatedYet) -> None:
         """Handles pulls of one topic whose route does not name their broker: they are lost or repeated later."""
@@ -255,12 +221,6 @@ class Reader:
             else:
                 self._repeats.add_not_located(span, reason.error)
 
-    def _flush(self, link: _Link, connection: BrokerConnection) -> None:
-        try:
-            connection.flush()
-        except ConnectionLost as lost:
-            self._lose(link, lost)
-
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     def _wait(self, until_s: float | None) -> None:
@@ -270,47 +230,27 @@ class Reader:
         limit_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - now_s)
         if (due_s := self._repeats.next_s) is not None:
             limit_s = min(limit_s, due_s - now_s)
-        links = {link.connection: link for link in self._list_links() if link.connection is not None and link.pulls}
-        if links:
-            for connection in wait_for(links, limit_s):
-                link = links[connection]
-                self._flush(link, connection)
-                if link.connection is connection:
-                    self._receive(link, connection)
-                self._send_unsent(link.lane)
-        elif limit_s > 0:
-            time.sleep(limit_s)
+        self._links.receive(limit_s)
         self._send(self._repeats.take_due())
 
-    def _receive(self, link: _Link, connection: BrokerConnection) -> None:
-        try:
-            frames = connection.receive()
-            if frames:
-                # A copy, so that pieces that wait for other responses do not keep the whole receive buffer in memory.
-                first, last = frames[0][0], frames[-1][1]
-                ANSWERED.add(make_key(self._servers.connection, link.place.address))
-                self._take_in(link, memoryview(bytes(connection.buffer[first:last])), first, frames)
-        except ConnectionLost as lost:
-            self._lose(link, lost)
-        except WireError as error:
-            connection.close()
-            self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
-
-    def _take_in(self, link: _Link, buffer: memoryview, first: int, frames: Iterable[tuple[int, int]]) -> None:
-        """Handles frames, whose bounds refer to the receive buffer. ``buffer`` begins at its byte ``first``."""
-        plan, pulls = self._plan, link.pulls
+    def _take_in(self, link: _Link, frames: Sequence[tuple[int, int]]) -> None:
+        ANSWERED.add(make_key(self._servers.connection, link.place.address))
+        first, last = frames[0][0], frames[-1][1]
+        # A copy, so that pieces that wait for other responses do not keep the whole receive buffer in memory.
+        buffer = memoryview(bytes(link.connection.buffer[first:last]))
+        plan, pulls, lane = self._plan, link.requests, link.key
         for frame_start, frame_end in frames:
             start, end = frame_start - first, frame_end - first
             response = parse_response(buffer, start, end)
             span = pulls.pop(response.opaque, None)
             if span is None:
                 continue  # nobody waits for it
-            link.lane.note_response(end - start)
+            lane.note_response(end - start)
             if response.code or response.next_offset <= span.offset:
                 self._judge(link, span, response)
                 continue
             self._repeats.forget(span)
-            if response.suggested_broker != link.lane.key.broker_id:
+            if response.suggested_broker != lane.recipient.broker_id:
                 self._follow(span.queue, response.suggested_broker)
             body_start = response.body_start
             row_count = response.next_offset - span.offset
@@ -353,42 +293,29 @@ class Reader:
         """Sends the next attempt to the master, even if it was away."""
         self._broker_ids.pop(queue, None)
         self._avoided.clear()
-        if link.lane.key.broker_id == MASTER_ID and link.connection is not None:
-            link.connection.close()
-            self._lose(link, ConnectionLost(Cause.CLOSED, "only the master can respond"))
+        if link.key.recipient.broker_id == MASTER_ID:
+            self._links.lose(link, ConnectionLost(Cause.CLOSED, "only the master can respond"))
 
     # --- failures -----------------------------------------------------------------------------------------------------
 
-    def _lose(self, link: _Link, lost: ConnectionLost) -> None:
-        """Repeats everything that was in flight on a connection that was lost."""
-        spans = list(link.pulls.values())
-        link.connection = None
-        link.pulls.clear()
-        self._leave(link, lost, spans)
-
-    def _leave(self, link: _Link, lost: ConnectionLost, spans: list[Span]) -> None:
+    def _leave(self, place: Place, spans: Sequence[Span], lost: ConnectionLost) -> None:
         """Repeats pulls that a broker did not respond to. The next attempt goes to another one if there is one."""
         if lost.cause is not Cause.CLOSED:
-            self._avoided[link.place.address] = self._now_s() + AVOID_S
-            self._servers.note_lost(Target.of(spans[0].queue) if spans else Target("", ""), link.place, lost)
+            self._avoided[place.address] = self._now_s() + AVOID_S
+            self._servers.note_lost(Target.of(spans[0].queue) if spans else Target("", ""), place, lost)
         for span in spans:
-            self._repeats.add_lost(span, link.place, lost)
+            self._repeats.add_lost(span, place, lost)
 
     def _check_time_limits(self, now_s: float) -> None:
         """Drops connections that do not open, or deliver nothing. Raises the error of a pull without time left."""
-        for link in self._list_links():
-            connection = link.connection
-            if connection is None or not link.pulls:
+        self._links.give_up_unopened(now_s)
+        for link in self._links:
+            if not link.requests:
                 continue
-            if not connection.is_open and now_s >= link.until_s:
-                connection.close()
-                self._lose(link, ConnectionLost(Cause.NOT_CONNECTED, "connecting timed out"))
-                continue
-            oldest = next(iter(link.pulls.values()))
+            oldest = next(iter(link.requests.values()))
             is_silent = link.place.is_proxy and now_s - oldest.sent_s >= proxies.SILENCE_S
             if is_silent:
                 text = "The %s has not responded to a pull for %g s: it is asked again on another connection"
                 _logger.warning(text, link.place, proxies.SILENCE_S)
             if self._repeats.is_overdue(oldest, link.place) or is_silent:
-                connection.close()
-                self._lose(link, ConnectionLost(Cause.TIMED_OUT, "no response"))
+                self._links.lose(link, ConnectionLost(Cause.TIMED_OUT, "no response"))

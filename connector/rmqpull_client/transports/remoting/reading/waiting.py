@@ -8,20 +8,22 @@ pulls as it can answer at once. It may still lose answers, so the first one that
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from rmqpull_client.errors import QueueNotFound, TopicNotFound
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.port import log_reset
-from rmqpull_client.transports.remoting.network import failures, proxies
-from rmqpull_client.transports.remoting.network.cluster import Place, Target
-from rmqpull_client.transports.remoting.network.connections import BrokerConnection, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.network.connections import ConnectionLost
+from rmqpull_client.transports.remoting.network.links import Link, Links
 from rmqpull_client.transports.remoting.network.servers import NotLocatedYet, Servers
 from rmqpull_client.transports.remoting.reading.pulls import ReceivedPull, make_pull, parse_response
 from rmqpull_client.transports.remoting.reading.repeats import PULL
 from rmqpull_proto.remoting.codes import ResponseCode
-from rmqpull_proto.remoting.command import RemotingCommand, WireError
+from rmqpull_proto.remoting.command import RemotingCommand
 
 _BOUNDS_CODES = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
 PARKED_MAX = 1_024
@@ -88,16 +90,8 @@ class _Pull:
         self.due_s = self.parked_s = 0.0  # when to park it, and when it was parked last
 
 
-class _Link:
-    """The pulls on one connection."""
-
-    __slots__ = ("connection", "place", "pulls", "until_s")
-
-    def __init__(self, place: Place, connection: BrokerConnection) -> None:
-        self.place = place
-        self.connection = connection
-        self.pulls: dict[int, _Pull] = {}
-        self.until_s = 0.0  # the broker must have answered something by then
+_Link: TypeAlias = Link[str, _Pull]
+"""The pulls on one connection to an address. ``until_s``: the broker must have answered something by then."""
 
 
 class _Parked:
@@ -117,11 +111,13 @@ class _Parked:
         self._filter = message_filter
         self._clock = clock
         self._pulls: dict[MessageQueue, _Pull] = {}
-        self._links: list[_Link] = []
+        self._links = Links[str, _Pull](servers, self._take_in, self._on_lost)
+        self._has_news = False
 
     def wait(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """Waits for messages at the offsets. Returns whether there may be some."""
         until_s = self._clock() + timeout_ms / 1000
+        self._has_news = False
         for queue in [queue for queue, pull in self._pulls.items() if offsets.get(queue) != pull.asked]:
             self._forget(self._pulls.pop(queue))
         for queue, offset in offsets.items():
@@ -130,26 +126,27 @@ class _Parked:
         while True:
             try:
                 self._park()
-                if self._take_in(self._clock(), until_s):
-                    return True
+                self._receive(until_s)
             except (ConnectionLost, NotLocatedYet):
                 # If the failure lasts, the next query of the bounds reports it.
                 self.close()
                 return True
-            if self._clock() >= until_s:
-                return False
+            now_s = self._clock()
+            if any(link.requests and link.until_s <= now_s for link in self._links):
+                self.close()  # no answer will come
+                return True
+            if self._has_news or now_s >= until_s:
+                return self._has_news
 
     def close(self) -> None:
         """Closes the connections. Nothing is parked any more."""
-        for link in self._links:
-            link.connection.close()
-        self._links.clear()
+        self._links.close()
         self._pulls.clear()
 
     def _forget(self, pull: _Pull) -> None:
         """Ignores the response of a parked pull. Its offset has a message, so the broker does not keep it parked."""
         if pull.link is not None:
-            pull.link.pulls = {opaque: other for opaque, other in pull.link.pulls.items() if other is not pull}
+            pull.link.requests = {opaque: other for opaque, other in pull.link.requests.items() if other is not pull}
             pull.link = None
 
     # --- parking ------------------------------------------------------------------------------------------------------
@@ -165,28 +162,23 @@ class _Parked:
                 if link is None:
                     pull.due_s = now_s + PAUSE_S
                     continue
-                opaque = link.connection.next_opaque()
-                command = make_pull(self._group, pull.queue, pull.offset, 1, self._filter, self._suspend_ms)
-                link.connection.send(self._servers.encode(command, opaque, pull.queue.broker_name))
-                link.pulls[opaque] = pull
+                link.send([pull], self._encode)
                 link.until_s = now_s + answered_s
                 pull.link, pull.parked_s = link, now_s
-        for link in list(self._links):
-            try:
-                link.connection.flush()
-            except ConnectionLost as lost:
-                self._leave(link, lost)
+        self._links.flush()
 
-    def _leave(self, link: _Link, lost: ConnectionLost) -> None:
+    def _encode(self, pull: _Pull, opaque: int) -> bytes:
+        command = make_pull(self._group, pull.queue, pull.offset, 1, self._filter, self._suspend_ms)
+        return self._servers.encode(command, opaque, pull.queue.broker_name)
+
+    def _on_lost(self, link: _Link, pulls: Iterable[_Pull], lost: ConnectionLost) -> None:
         """Parks the pulls of a lost connection again, if other connections to proxies are left.
 
         Several proxies may share an address, and only one of them may be gone. Otherwise raises ``lost``.
         """
-        if not link.place.is_proxy or self._links == [link]:
+        if not link.place.is_proxy or not any(self._links):
             raise lost
-        self._links.remove(link)
-        link.connection.close()
-        for pull in link.pulls.values():
+        for pull in pulls:
             pull.link, pull.due_s = None, self._clock() + PAUSE_S
             self._servers.note_lost(Target.of(pull.queue), link.place, lost)
 
@@ -198,42 +190,25 @@ class _Parked:
         """Returns a connection for a pull, or None if a proxy has no room for it."""
         target = Target.of(queue, may_use_slave=True)
         place = self._servers.find_places(target, time.monotonic() + self._timeout_s)[0]
-        links = [link for link in self._links if link.place.address == place.address]
-        for link in links:
-            if not place.is_proxy or len(link.pulls) < PARKED_AT_PROXY_MAX:
-                return link
-        if len(links) >= proxies.CONNECTIONS_MAX:
-            return None
-        self._links.append(_Link(place, self._servers.borrow(place, 0)))
-        return self._links[-1]
+        link = self._links.find(place.address, _has_room)
+        if link is not None or self._links.is_full(place.address):
+            return link
+        return self._links.open(place.address, place)
 
     # --- responses ----------------------------------------------------------------------------------------------------
 
-    def _take_in(self, now_s: float, until_s: float) -> bool:
-        """Waits for responses. Returns whether one of them announces messages."""
-        links = {link.connection: link for link in self._links}
+    def _receive(self, until_s: float) -> None:
         dues_s = [pull.due_s for pull in self._pulls.values() if pull.link is None]
-        left_s = min([until_s, *dues_s, *(link.until_s for link in links.values())]) - now_s
-        has_news = False
-        for connection in wait_for(links, left_s):
-            link = links[connection]
-            try:
-                connection.flush()
-                for start, end in connection.receive():
-                    response = parse_response(connection.buffer, start, end)
-                    pull = link.pulls.pop(response.opaque, None)
-                    if pull is not None:
-                        pull.link = None
-                        has_news = self._judge(link, pull, response) or has_news
-            except ConnectionLost as lost:
-                self._leave(link, lost)
-            except WireError:
-                self.close()
-                return True
-        if any(link.pulls and link.until_s <= self._clock() for link in links.values()):
-            self.close()  # no answer will come
-            return True
-        return has_news
+        next_s = min([until_s, *dues_s, *(link.until_s for link in self._links if link.requests)])
+        self._links.receive(next_s - self._clock())
+
+    def _take_in(self, link: _Link, frames: Iterable[tuple[int, int]]) -> None:
+        for start, end in frames:
+            response = parse_response(link.connection.buffer, start, end)
+            pull = link.requests.pop(response.opaque, None)
+            if pull is not None:
+                pull.link = None
+                self._has_news = self._judge(link, pull, response) or self._has_news
 
     def _judge(self, link: _Link, pull: _Pull, response: ReceivedPull) -> bool:
         """Whether a response shows that the bounds may have changed. If not, the pull is parked again."""
@@ -255,3 +230,7 @@ class _Parked:
         if code in _BOUNDS_CODES or isinstance(error, (TopicNotFound, QueueNotFound)):
             return True
         raise error
+
+
+def _has_room(link: _Link) -> bool:
+    return not link.place.is_proxy or len(link.requests) < PARKED_AT_PROXY_MAX

@@ -9,7 +9,7 @@ import pytest
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable
-from rmqpull_client.transports.remoting.network import exchange as exchange_module
+from rmqpull_client.transports.remoting.network import links
 from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, Place, Target
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost
 from rmqpull_client.transports.remoting.network.exchange import Exchange
@@ -28,7 +28,7 @@ class Away:
         self.connection = Connection(name_servers="127.0.0.1:3", request_timeout_ms=1_000, **settings)
         self.place = Place("127.0.0.1:4", "broker-0")
         self.asked = 0
-        monkeypatch.setattr(exchange_module, "wait_for", self._wait)
+        monkeypatch.setattr(links, "wait_for", self._wait)
 
     def _wait(self, connections: Sequence[object], timeout_s: float) -> list[BrokerConnection]:
         self.now_s += timeout_s

@@ -13,6 +13,7 @@ from rmqpull_client.errors import RequestRefused
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue
 from rmqpull_client.transports.remoting.client import RemotingClient
+from rmqpull_client.transports.remoting.network import links
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, wait_for
 from rmqpull_client.transports.remoting.reading import waiting
@@ -175,14 +176,15 @@ def test_an_idle_query_sends_no_pulls_while_its_pulls_are_parked(monkeypatch: py
     """Time is the test's own: a minute of waits of 500 ms, half of it before pulls come back."""
     now_s = [1_000.0]
 
-    def skip(links: Iterable[BrokerConnection], timeout_s: float) -> list[BrokerConnection]:
-        ready = wait_for(links, 0)
+    def skip(connections: Iterable[BrokerConnection], timeout_s: float) -> list[BrokerConnection]:
+        ready = wait_for(connections, 0)
         now_s[0] += 0 if ready else max(timeout_s, 0.001)
         return ready
 
-    monkeypatch.setattr(waiting, "wait_for", skip)
     flow = Flow(long_polling_timeout_ms=30_000)
     with serve_queues(QueueScript(), queues=4) as (client, [server]):
+        client.query_bounds(["orders"])  # so that no wait asks for the route, in the time of others
+        monkeypatch.setattr(links, "wait_for", skip)
         parked = waiting.ParkedPulls(client._channel, flow, lambda: now_s[0])
 
         def wait_for_half_a_minute() -> None:
