@@ -154,10 +154,9 @@ class BrokerConnection:
         self._last_opaque = (self._last_opaque + 1) & 0x7FFFFFFF
         return self._last_opaque
 
-    def send(self, frames: bytes | Iterable[bytes]) -> None:
+    def send(self, *frames: bytes) -> None:
         """Adds whole frames to those to be sent. :meth:`flush` sends them."""
-        for frame in (frames,) if isinstance(frames, bytes) else frames:
-            self._unsent.append(memoryview(frame))
+        self._unsent += map(memoryview, frames)
 
     def flush(self) -> bool:
         """Connects and sends as far as possible without waiting. Returns whether everything was sent.

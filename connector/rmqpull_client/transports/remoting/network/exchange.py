@@ -169,7 +169,11 @@ class Exchange:
 
     def _find_link(self, place: Place, call: Call, now_s: float) -> _Link | None:
         """Returns a connection for a call, or None while a proxy has no room for it."""
-        link = self._links.find(place.address, lambda link: _has_room(link, call))
+        left_bytes = proxies.ROOM_BYTES - call.response_bytes
+        link = self._links.find(
+            place.address,
+            lambda link: sum(each.response_bytes for each in link.requests.values()) <= left_bytes,
+        )
         if link is not None or self._links.is_full(place.address):
             return link
         # An address that does not respond must leave time for another attempt.
@@ -266,10 +270,3 @@ class Exchange:
             WAITS.note(call.limit, now_s, call.attempts.servers)
         call.due_s = now_s + pause_s
         self._waiting.append(call)
-
-
-def _has_room(link: _Link, call: Call) -> bool:
-    """Whether the server can take another call: a proxy takes a few, any other server any number."""
-    if not link.place.is_proxy:
-        return True
-    return sum(each.response_bytes for each in (call, *link.requests.values())) <= proxies.ROOM_BYTES

@@ -75,9 +75,12 @@ class Links(Generic[_Key, _Request]):
     # --- opening and closing ------------------------------------------------------------------------------------------
 
     def find(self, key: _Key, has_room: Callable[[Link[_Key, _Request]], bool]) -> Link[_Key, _Request] | None:
-        """Returns a link with room for another request. Ends idle ones that the server has closed."""
+        """Returns a link for another request. Ends idle ones that the server has closed.
+
+        ``has_room`` says whether a proxy can take another request on a link. Any other server takes any number.
+        """
         for link in list(self._by_key.get(key, ())):
-            if link.is_leaving or not has_room(link):
+            if link.is_leaving or (link.place.is_proxy and not has_room(link)):
                 continue
             if link.requests or link.connection.has_unsent or link.connection.is_alive():
                 return link
@@ -85,7 +88,7 @@ class Links(Generic[_Key, _Request]):
         return None
 
     def is_full(self, key: _Key) -> bool:
-        """Whether a key has as many links as it may have at a proxy. At any other server one link has room for all."""
+        """Whether a key has as many links as it may have at a proxy."""
         return sum(not link.is_leaving for link in self._by_key.get(key, ())) >= proxies.CONNECTIONS_MAX
 
     def open(self, key: _Key, place: Place, until_s: float = math.inf, attempt: int = 0) -> Link[_Key, _Request]:

@@ -75,10 +75,6 @@ class _Lane:
             self._largest_bytes = byte_count
             self.window = proxies.count_pulls(byte_count)
 
-    def has_room(self, link: _Link) -> bool:
-        """Whether a connection takes another pull."""
-        return not link.place.is_proxy or len(link.requests) < self.window
-
     def take_unsent(self, link: _Link) -> list[Span]:
         """Takes the pulls that a connection has room for."""
         room = self.window - len(link.requests) if link.place.is_proxy else len(self.unsent)
@@ -178,7 +174,7 @@ class Reader:
 
     def _find_link(self, lane: _Lane) -> _Link | None:
         """Returns a connection with room for a pull, if there is one."""
-        link = self._links.find(lane, lane.has_room)
+        link = self._links.find(lane, lambda link: len(link.requests) < lane.window)
         if link is not None or self._links.is_full(lane):
             return link
         return self._open(lane)
@@ -194,18 +190,16 @@ class Reader:
             try:
                 places = self._servers.find_places(target, time.monotonic() + self._limit_s)
             except NotLocatedYet as reason:
-                unsent = list(lane.unsent)
-                lane.unsent = deque(span for span in unsent if span.queue.topic != target.topic)
-                self._take_not_located([span for span in unsent if span.queue.topic == target.topic], reason)
+                self._take_not_located([span for span in lane.unsent if span.queue.topic == target.topic], reason)
+                lane.unsent = deque(span for span in lane.unsent if span.queue.topic != target.topic)
                 continue
             place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
             until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)  # time for others
             try:
                 link = self._links.open(lane, place, until_s, len(self._avoided))
             except ConnectionLost as lost:
-                spans = list(lane.unsent)
+                self._leave(place, lane.unsent, lost)
                 lane.unsent.clear()
-                self._leave(place, spans, lost)
                 break
             if not place.is_proxy:  # a proxy sends little at a time
                 link.connection.reserve(RECEIVE_BYTES)

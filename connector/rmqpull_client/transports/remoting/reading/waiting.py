@@ -190,7 +190,7 @@ class _Parked:
         """Returns a connection for a pull, or None if a proxy has no room for it."""
         target = Target.of(queue, may_use_slave=True)
         place = self._servers.find_places(target, time.monotonic() + self._timeout_s)[0]
-        link = self._links.find(place.address, _has_room)
+        link = self._links.find(place.address, lambda link: len(link.requests) < PARKED_AT_PROXY_MAX)
         if link is not None or self._links.is_full(place.address):
             return link
         return self._links.open(place.address, place)
@@ -230,7 +230,3 @@ class _Parked:
         if code in _BOUNDS_CODES or isinstance(error, (TopicNotFound, QueueNotFound)):
             return True
         raise error
-
-
-def _has_room(link: _Link) -> bool:
-    return not link.place.is_proxy or len(link.requests) < PARKED_AT_PROXY_MAX

@@ -40,7 +40,7 @@ def request(opaque: int, body: bytes = b"") -> bytes:
 def test_requests_go_out_together_and_each_is_responded_to(host: str) -> None:
     with ScriptedServer(echo, host=host) as server:
         connection = BrokerConnection(server.address)
-        connection.send([request(number) for number in range(1_000)])
+        connection.send(*[request(number) for number in range(1_000)])
         responses = drive(connection, 1_000)
         assert [response.opaque for response in responses] == list(range(1_000))
         assert connection.is_open
@@ -61,7 +61,7 @@ def test_a_frame_may_be_larger_than_the_buffer_and_the_buffer_shrinks_again() ->
     large = bytes(range(256)) * 12_000
     with ScriptedServer(echo) as server:
         connection = BrokerConnection(server.address)
-        connection.send([request(1, large), request(2)])
+        connection.send(request(1, large), request(2))
         first, second = drive(connection, 2)
         assert bytes(first.body) == large
         connection.send(request(3))

@@ -35,6 +35,10 @@ def has_room(link: _Link) -> bool:
     return True
 
 
+def has_no_room(link: _Link) -> bool:
+    return False
+
+
 def encode(body: bytes, opaque: int) -> bytes:
     return encode_command(RemotingCommand(11, body=body, opaque=opaque))
 
@@ -59,8 +63,8 @@ class Owner:
     def on_lost(self, link: _Link, requests: list[bytes], lost: ConnectionLost) -> None:
         self.lost.append((requests, lost.cause))
 
-    def open(self, server: ScriptedServer, *bodies: bytes) -> _Link:
-        link = self.links.open(server.address, Place(server.address))
+    def open(self, server: ScriptedServer, *bodies: bytes, is_proxy: bool = False) -> _Link:
+        link = self.links.open(server.address, Place(server.address, is_proxy=is_proxy))
         link.send(bodies, encode)
         return link
 
@@ -180,15 +184,20 @@ def test_a_link_that_does_not_open_in_time_is_given_up() -> None:
 
 
 def test_a_link_is_found_while_it_has_room(owner: Owner, silent: ScriptedServer) -> None:
-    first = owner.open(silent, b"1")
-    second = owner.open(silent, b"2")
+    first = owner.open(silent, b"1", is_proxy=True)
+    second = owner.open(silent, b"2", is_proxy=True)
     find = owner.links.find
     assert find(silent.address, has_room) is first
     assert find(silent.address, lambda link: link is not first) is second
-    assert find(silent.address, lambda link: False) is None
+    assert find(silent.address, has_no_room) is None
     assert find("another", has_room) is None
     first.is_leaving = True
     assert find(silent.address, has_room) is second
+
+
+def test_only_a_proxy_has_no_room(owner: Owner, silent: ScriptedServer) -> None:
+    link = owner.open(silent, b"1")
+    assert owner.links.find(silent.address, has_no_room) is link
 
 
 def test_an_idle_link_that_the_server_has_closed_is_not_found(owner: Owner, server: ScriptedServer) -> None:

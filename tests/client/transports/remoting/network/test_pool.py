@@ -29,7 +29,7 @@ def pool() -> Iterator[ConnectionPool]:
 
 
 def use(connection: BrokerConnection, requests: int = 1) -> BrokerConnection:
-    connection.send([encode_command(RemotingCommand(11, opaque=connection.next_opaque())) for _ in range(requests)])
+    connection.send(*[encode_command(RemotingCommand(11, opaque=connection.next_opaque())) for _ in range(requests)])
     received = 0
     while received < requests:
         connection.flush()
