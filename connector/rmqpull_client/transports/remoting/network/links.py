@@ -40,11 +40,12 @@ class Link(Generic[_Key, _Request]):
 
     def send(self, requests: Iterable[_Request], encode: Callable[[_Request, int], bytes]) -> None:
         """Numbers requests and adds their frames to those to be sent. ``encode`` takes a request and its opaque."""
-        connection = self.connection
+        frames = []
         for request in requests:
-            opaque = connection.next_opaque()
-            connection.send(encode(request, opaque))
+            opaque = self.connection.next_opaque()
+            frames.append(encode(request, opaque))
             self.requests[opaque] = request
+        self.connection.send(*frames)
 
 
 class Links(Generic[_Key, _Request]):

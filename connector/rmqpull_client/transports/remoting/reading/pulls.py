@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.remoting.network.servers import Servers
+from rmqpull_client.transports.remoting.reading.pull_plan import Span
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, decode_command
 
@@ -66,15 +67,16 @@ class PullFrames:
         self._is_signed = servers.connection.credentials is not None
         self._templates: dict[MessageQueue, bytes] = {}
 
-    def make(self, queue: MessageQueue, opaque: int, offset: int, count: int) -> bytes:
-        """Returns the frame of a pull of at most ``count`` messages from ``offset``."""
+    def make(self, span: Span, opaque: int) -> bytes:
+        """Returns the frame of the next pull of a span."""
+        queue = span.queue
         if self._is_signed:  # the signature covers all numbers (rules 4.11)
-            pull = make_pull(self._group, queue, offset, count, self._filter)
+            pull = make_pull(self._group, queue, span.offset, span.asked, self._filter)
             return self._servers.encode(pull, opaque, queue.broker_name)
         template = self._templates.get(queue)
         if template is None:
             template = self._templates[queue] = self._make_template(queue)
-        return template % (_OPAQUE.pack(opaque), offset, count)
+        return template % (_OPAQUE.pack(opaque), span.offset, span.asked)
 
     def _make_template(self, queue: MessageQueue) -> bytes:
         command = make_pull(self._group, queue, _OFFSET_MARK, _COUNT_MARK, self._filter)

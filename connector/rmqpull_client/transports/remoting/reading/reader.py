@@ -75,10 +75,13 @@ class _Lane:
             self._largest_bytes = byte_count
             self.window = proxies.count_pulls(byte_count)
 
-    def take_unsent(self, link: _Link) -> list[Span]:
-        """Takes the pulls that a connection has room for."""
+    def take_unsent(self, link: _Link, now_s: float) -> list[Span]:
+        """Takes the pulls that a connection has room for. They are sent now."""
         room = self.window - len(link.requests) if link.place.is_proxy else len(self.unsent)
-        return [self.unsent.popleft() for _ in range(min(room, len(self.unsent)))]
+        taken = [self.unsent.popleft() for _ in range(min(room, len(self.unsent)))]
+        for span in taken:
+            span.sent_s = now_s
+        return taken
 
 
 _Link: TypeAlias = Link[_Lane, Span]
@@ -165,12 +168,8 @@ class Reader:
             lane.unsent.append(span)
         for lane in self._lanes.values():
             while lane.unsent and (link := self._find_link(lane)) is not None:
-                link.send(lane.take_unsent(link), self._encode)
+                link.send(lane.take_unsent(link, self._now_s()), self._frames.make)
         self._links.flush()
-
-    def _encode(self, span: Span, opaque: int) -> bytes:
-        span.sent_s = self._now_s()
-        return self._frames.make(span.queue, opaque, span.offset, span.asked)
 
     def _find_link(self, lane: _Lane) -> _Link | None:
         """Returns a connection with room for a pull, if there is one."""

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rmqpull_client.connection import Connection, Credentials
-from rmqpull_client.model import EVERYTHING, SQL92, MessageFilter, MessageQueue
+from rmqpull_client.model import EVERYTHING, SQL92, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from rmqpull_client.transports.remoting.reading.pull_plan import QueuePlan, Span
 from rmqpull_client.transports.remoting.reading.pulls import (
     PullFrames,
     ReceivedPull,
@@ -31,13 +32,19 @@ def make_frames(group: str = "g", message_filter: MessageFilter = EVERYTHING, **
     return PullFrames(RemotingChannel(Connection(name_servers="127.0.0.1:1", **settings)), group, message_filter)
 
 
+def make_span(offset: int, asked: int) -> Span:
+    span = Span(QueuePlan(QueueRange(QUEUE, offset, offset + asked), asked), offset, offset + asked)
+    span.asked = asked
+    return span
+
+
 def decode(frame: bytes) -> RemotingCommand:
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     return decode_command(frame[4:])
 
 
 def test_a_pull_neither_sets_an_offset_nor_is_parked() -> None:
-    command = decode(make_frames(namespace="shop").make(QUEUE, 77, 100, 32))
+    command = decode(make_frames(namespace="shop").make(make_span(100, 32), 77))
     assert (command.code, command.opaque) == (RequestCode.PULL_MESSAGE, 77)
     assert command.fields["consumerGroup"] == "shop%g"
     assert command.fields["topic"] == "shop%orders"
@@ -51,7 +58,7 @@ def test_a_frame_of_any_length_has_its_numbers_in_their_places(length: int) -> N
     """Lengths are bytes that may look like a place for a number."""
     frames = make_frames("%" * length)
     for opaque, offset in ((1, 2), (0x25252525, (1 << 63) - 1)):
-        command = decode(frames.make(QUEUE, opaque, offset, 31))
+        command = decode(frames.make(make_span(offset, 31), opaque))
         assert (command.opaque, int(command.fields["queueOffset"])) == (opaque, offset)
         assert int(command.fields["maxMsgNums"]) == 31
 
@@ -59,13 +66,13 @@ def test_a_frame_of_any_length_has_its_numbers_in_their_places(length: int) -> N
 def test_each_pull_is_signed() -> None:
     frames = make_frames(credentials=Credentials("key", "secret"))
     for offset in (5, 6):
-        command = decode(frames.make(QUEUE, 9, offset, 32))
+        command = decode(frames.make(make_span(offset, 32), 9))
         assert int(command.fields["queueOffset"]) == offset
         assert compute_signature(command.fields, b"", "secret") == command.fields["Signature"]
 
 
 def test_a_filter_is_sent_with_each_pull() -> None:
-    command = decode(make_frames(message_filter=MessageFilter("a % 2 = 1", SQL92)).make(QUEUE, 1, 2, 3))
+    command = decode(make_frames(message_filter=MessageFilter("a % 2 = 1", SQL92)).make(make_span(2, 3), 1))
     assert (command.fields["subscription"], command.fields["expressionType"]) == ("a % 2 = 1", SQL92)
 
 
