@@ -91,9 +91,7 @@ def test_it_writes_and_reads_on_the_emulator(installed: Installed, start_broker:
 
 
 # Spark on the emulator and the client on a real cluster show before a merge what Spark on a real cluster needs.
-@pytest.mark.parametrize(
-    "program", [CLIENT_COPY, pytest.param(SPARK_COPY, id=SPARK_COPY, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("program", [CLIENT_COPY, pytest.param(SPARK_COPY, id=SPARK_COPY, marks=pytest.mark.nightly)])
 def test_it_writes_and_reads_on_a_real_cluster(installed: Installed, start_apache: StartApache, program: str) -> None:
     cluster = start_apache(make_cluster)
     cluster.administration.create_topic(TOPIC, 2)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyspark_rmqpull import __version__
 from soak import results
 from soak.plan import SINK, SOURCE, Kind
 from soak.results import Summary, commit_of_code
@@ -43,8 +44,8 @@ def test_each_run_is_added_to_those_before_it_and_to_the_page(docs: Path) -> Non
     assert "2 runs with **1,500 kills** in 2 rounds and 3 minutes. 2,000 messages were acknowledged" in told
     assert "1 round ran on the cluster. Spark started 9 speculative attempts there; 4 of them finished" in told
     assert f"| {KILLED} | 1,500 |\n| {ADDED} | 2 |\n" in told
-    assert "| 1 | 0 (1) | 700 | 1,000 | 9 | 1.5 | 0.1.0 abcdef1234 |" in told
-    assert "| 2 | 0 (0) | 800 | 1,000 | 0 | 1.5 | 0.1.0 abcdef1234 |" in told
+    assert f"| 1 | 0 (1) | 700 | 1,000 | 9 | 1.5 | {__version__} abcdef1234 |" in told
+    assert f"| 2 | 0 (0) | 800 | 1,000 | 0 | 1.5 | {__version__} abcdef1234 |" in told
     assert told.rstrip().endswith("No run is listed.")
 
 
