@@ -3,14 +3,17 @@ them."""
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rmqpull_broker.core.model import Message
+from rmqpull_broker.server.remoting.wire.pop_bodies import BatchAck
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.json_dialect import write_json
 from tests.differential.records import read_records
 from tests.harness.remoting_member import RemotingMember
 
@@ -105,3 +108,24 @@ def read_messages(response: RemotingCommand) -> list[dict[str, Any]]:
 def read_bodies(response: RemotingCommand) -> list[str]:
     """Returns the bodies of the messages of a response."""
     return [record["body"].decode() for record in read_messages(response)]
+
+
+def encode_batch_acks(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
+    """Writes the body of BATCH_ACK_MESSAGE."""
+    return write_json({"acks": [_write_ack(ack) for ack in acks], "brokerName": broker_name})
+
+
+def _write_ack(ack: BatchAck) -> dict[str, Any]:
+    number = sum(1 << offset - ack.start_offset for offset in ack.offsets)
+    bits = number.to_bytes((number.bit_length() + 7) // 8, "little")
+    return {
+        "b": base64.b64encode(bits).decode(),
+        "c": ack.group,
+        "it": ack.invisible_ms,
+        "pt": ack.pop_time_ms,
+        "q": ack.queue_id,
+        "r": ack.retry,
+        "rq": ack.revive_queue_id,
+        "so": ack.start_offset,
+        "t": ack.topic,
+    }

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from rmqpull_broker.server.grpc.calls import Handler
+from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -19,6 +21,14 @@ _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -
 
 
 METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods, **rpc.ADMIN.methods, **rpc.STAGES.methods}
+
+
+def list_methods() -> dict[str, tuple[rpc.Method, Handler]]:
+    """Returns the method and the handler of each RPC, by name, those of all extensions included."""
+    services = ((rpc.MESSAGING, MESSAGING_HANDLERS), *EXTENSIONS.values())
+    return {
+        name: (service.methods[name], handler) for service, handlers in services for name, handler in handlers.items()
+    }
 
 
 class PullResult(NamedTuple):

@@ -13,7 +13,6 @@ from rmqpull_broker.server.remoting.wire.pop_bodies import (
     BatchAck,
     decode_batch_acks,
     decode_request_mode,
-    encode_batch_acks,
 )
 from rmqpull_broker.server.remoting.wire.pop_infos import (
     ExtraInfo,
@@ -25,6 +24,7 @@ from rmqpull_broker.server.remoting.wire.pop_infos import (
     write_start_offsets,
 )
 from rmqpull_proto.remoting.frames import WireError
+from tests.harness.remoting_pops import encode_batch_acks
 
 TOPICS = st.sampled_from(["orders", "%RETRY%g_orders", "%RETRY%g+orders", "%DLQ%g"])
 IDS = st.integers(0, 2**31 - 1)

@@ -103,14 +103,6 @@ EXTENSIONS: Mapping[str, tuple[rpc.Service, Mapping[str, Handler]]] = {
 """The services that can be added to the standard one, by the names that DescribeServer uses."""
 
 
-def list_methods() -> dict[str, tuple[rpc.Method, Handler]]:
-    """Returns the method and the handler of each RPC, by name, those of all extensions included."""
-    services = ((rpc.MESSAGING, MESSAGING_HANDLERS), *EXTENSIONS.values())
-    return {
-        name: (service.methods[name], handler) for service, handlers in services for name, handler in handlers.items()
-    }
-
-
 def make_generic_handlers(service: Service, shares: CallShares) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
     """The handlers of the standard service and of the enabled extensions, by full service name."""
     served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *(EXTENSIONS[name] for name in sorted(service.extensions))]

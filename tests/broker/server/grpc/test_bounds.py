@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from rmqpull_broker.server.grpc.bounds import REQUEST_BYTES_MAX, find_fields_max, find_request_bytes_max
 from rmqpull_broker.server.grpc.call_shares import CallShares
 from rmqpull_broker.server.grpc.calls import LargeRequest, make_method_handler
-from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.grpc.wire_fields import FIELD_BYTES_MAX
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.server.runtime.slices import Slices
@@ -20,6 +19,7 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from tests.harness.rpc_client import list_methods
 
 METHODS = list_methods()
 SMALLER_THAN_GRPCS = sorted(name for name in METHODS if find_request_bytes_max(name) < GRPC_MESSAGE_BYTES_MAX)

@@ -11,13 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
-from tests.harness.rpc_client import METHODS, Connect, OpenTelemetryStream, RpcClient
+from tests.harness.rpc_client import METHODS, Connect, OpenTelemetryStream, RpcClient, list_methods
 
 ELSEWHERE = "192.0.2.1"
 

@@ -24,12 +24,12 @@ from rmqpull_broker.core.popping.revival import revive_due
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.half_messages import check_transactions
-from rmqpull_broker.server.grpc.registry import list_methods
 from rmqpull_broker.server.grpc.targets import find_targets
 from rmqpull_broker.server.grpc.wire.codec import message_to
 from rmqpull_proto import columns
 from tests.harness.handlers import HandlerHarness
 from tests.harness.hostile_input import limit_cpu
+from tests.harness.rpc_client import list_methods
 
 METHODS = list_methods()
 

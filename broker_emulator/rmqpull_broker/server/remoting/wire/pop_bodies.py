@@ -56,11 +56,6 @@ def decode_batch_acks(body: bytes | memoryview) -> tuple[str, tuple[BatchAck, ..
     return read_value(data, "brokerName", str, ""), tuple(map(_read_ack, read_objects(data, "acks")))
 
 
-def encode_batch_acks(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """Writes the body of BATCH_ACK_MESSAGE."""
-    return write_json({"acks": [_write_ack(ack) for ack in acks], "brokerName": broker_name})
-
-
 def _read_ack(data: Mapping[str, Any]) -> BatchAck:
     group, topic, retry = (
         _read_either(data, short, name, str, "")
@@ -89,22 +84,6 @@ def _read_bits(text: str) -> list[int]:
     if len(data) > _ACK_BYTES_MAX:
         raise WireError(f"bitSet has {len(data)} bytes, above the max {_ACK_BYTES_MAX}")
     return [8 * at + bit for at, byte in enumerate(data) for bit in range(8) if byte >> bit & 1]
-
-
-def _write_ack(ack: BatchAck) -> dict[str, Any]:
-    number = sum(1 << offset - ack.start_offset for offset in ack.offsets)
-    bits = number.to_bytes((number.bit_length() + 7) // 8, "little")
-    return {
-        "b": base64.b64encode(bits).decode(),
-        "c": ack.group,
-        "it": ack.invisible_ms,
-        "pt": ack.pop_time_ms,
-        "q": ack.queue_id,
-        "r": ack.retry,
-        "rq": ack.revive_queue_id,
-        "so": ack.start_offset,
-        "t": ack.topic,
-    }
 
 
 class RequestMode(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rmqpull_broker.server.remoting.wire.pop_bodies import BatchAck, encode_batch_acks
+from rmqpull_broker.server.remoting.wire.pop_bodies import BatchAck
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
-from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, read_bodies
+from tests.harness.remoting_pops import GROUP, TOPIC, PopMember, encode_batch_acks, read_bodies
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 RECEIPT = "0 1700000000000 60000 3 0 broker-a 0 0"

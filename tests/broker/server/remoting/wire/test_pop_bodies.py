@@ -11,10 +11,10 @@ from rmqpull_broker.server.remoting.wire.pop_bodies import (
     RequestMode,
     decode_batch_acks,
     decode_request_mode,
-    encode_batch_acks,
     encode_request_modes,
 )
 from rmqpull_proto.remoting.frames import WireError
+from tests.harness.remoting_pops import encode_batch_acks
 
 ACK = BatchAck("g", "t", "0", 100, 3, 1, 1_700_000_000_000, 60_000, (100, 102, 109))
 
