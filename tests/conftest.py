@@ -51,7 +51,14 @@ def processes_allowed() -> None:
     """For fixtures that start processes: tests that use them get the marker ``processes``."""
 
 
-LONGEST_FIRST = ("soak", "bench", "processes/apache", "client/transports/remoting/reading", "integration")
+LONGEST_FIRST = (
+    "soak",
+    "bench",
+    "processes/apache",
+    "differential",
+    "client/transports/remoting/reading",
+    "integration",
+)
 RUN_AGAIN = pytest.mark.flaky(reruns=1, only_rerun=["Python worker failed to connect back\\."])
 """Only this failure is retried. It is Spark's own, when a JVM or a Python process pauses for 10 s while one starts the
 other.
