@@ -3,7 +3,7 @@
     from processes.apache.cluster import make_cluster, make_replicated_cluster
     from processes.apache.releases import RELEASE_5
 
-    with make_cluster(folder, masters=("broker-a", "broker-b")) as cluster:  # 3 to 5 s
+    with make_cluster(folder, masters=("broker-a", "broker-b")) as cluster:  # 2 to 3 s
         cluster.addresses                                  # the value of option nameServers
         cluster.administration.create_topic("orders", 8)   # milliseconds; see administration.py
         cluster.find_broker("broker-a").restart()          # SIGKILL; the same ports, the same messages
