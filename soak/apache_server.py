@@ -234,4 +234,4 @@ def _copied(topic: str, broker: str, message: Mapping[str, Any]) -> Copied:
         tag=said.get("TAGS", ""),
         digest=digest_of(to_bytes(message["body"])),
     )
-    return Copied(row, tuple(said.get(name, "") for name in ("rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId")))
+    return Copied(row, said.get("rmqpullId", ""))

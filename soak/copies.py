@@ -69,4 +69,4 @@ def _copied(queue: MessageQueue, stored: StoredMessage) -> Copied:
         tag=message.tags or "",
         digest=digest_of(zlib.decompress(message.body, _EITHER_HEADER) if is_packed else message.body),
     )
-    return Copied(row, tuple(said.get(name, "") for name in ("rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId")))
+    return Copied(row, said.get("rmqpullId", ""))

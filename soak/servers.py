@@ -42,7 +42,7 @@ class Copied(NamedTuple):
     """A message in a topic of the sink: the row that it is a copy of, and the id that identifies repetitions."""
 
     row: Row
-    row_id: tuple[str, ...]
+    row_id: str
 
 
 class Server(Protocol):

@@ -74,7 +74,7 @@ def test_at_least_once_repeats_the_messages_of_a_killed_driver_with_the_same_ids
         everything = [row.message for row in broker.messages(COPIED)]
         by_id: dict[str, set[bytes]] = {}
         for message in everything:
-            by_id.setdefault(message.properties["rmqpullRowId"], set()).add(message.body)
+            by_id.setdefault(message.properties["rmqpullId"], set()).add(message.body)
         assert len(everything) > 30
         assert sorted(body for bodies in by_id.values() for body in bodies) == [b"%03d" % n for n in range(30)]
 

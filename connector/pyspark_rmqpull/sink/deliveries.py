@@ -9,17 +9,19 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from pyspark_rmqpull.options.sending import HASH, ROUND_ROBIN
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.invalid_rows import InvalidRow
-from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import CallLimits, PartedRows, RowBuffer, cut_calls, read_rows
 from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused
 from rmqpull_client.transports.port import Producer, TransactionId
+
+if TYPE_CHECKING:
+    from pyspark_rmqpull.sink.row_ids import RowIds
 
 ROWS_PER_CALL_MAX = 10_000
 BUFFERED_BYTES_MAX = 32 << 20

@@ -1,7 +1,7 @@
 """Dropping repeats: readers of an at-least-once write recognize them by ids that each message carries.
 
-An at-least-once write sends the rows of a task again when Spark retries the task. Each message has the id of its query
-(or of the batch write), the number of its micro-batch, and an id of its row (see ``row_ids``).
+An at-least-once write sends the rows of a task again when Spark retries the task. Each message has an id, which is the
+same when its row is sent again (see ``row_ids``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from rmqpull_client.errors import OptionError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-WRITER_ID, BATCH_ID, ROW_ID = "rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId"
-"""The user properties with the ids."""
-ID_PROPERTIES = frozenset((WRITER_ID, BATCH_ID, ROW_ID))
+ID = "rmqpullId"
+"""The user property with the id."""
+_EARLIER_IDS = ("rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId")
+"""The user properties that identified a row together before there was ``ID``."""
+ID_PROPERTIES = frozenset((ID, *_EARLIER_IDS))
+"""What a row that is read and written again loses."""
 
 _QUEUE_OFFSET = ("topic", "brokerName", "queueId", "queueOffset")
-_ID = "rmqpullId"
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:
@@ -39,8 +41,8 @@ def without_repeats(rows: DataFrame) -> DataFrame:
             f"without_repeats needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}, which the rows do not "
             "have. Call it on rows as the source returns them, and select columns afterwards."
         )
-    ids = [f.col("properties")[name] for name in (WRITER_ID, BATCH_ID, ROW_ID)]
-    queue_offset = f.when(ids[-1].isNull(), f.struct(*_QUEUE_OFFSET))
-    with_id = rows.withColumn(_ID, f.struct(*ids, queue_offset))
-    once = with_id.dropDuplicatesWithinWatermark([_ID]) if rows.isStreaming else with_id.dropDuplicates([_ID])
-    return once.drop(_ID)
+    ids = [f.col("properties")[name] for name in (ID, *_EARLIER_IDS)]
+    queue_offset = f.when(ids[0].isNull() & ids[-1].isNull(), f.struct(*_QUEUE_OFFSET))
+    with_id = rows.withColumn(ID, f.struct(*ids, queue_offset))
+    once = with_id.dropDuplicatesWithinWatermark([ID]) if rows.isStreaming else with_id.dropDuplicates([ID])
+    return once.drop(ID)

@@ -15,7 +15,6 @@ from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.deliveries import ColumnDelivery, Delivery, MessageDelivery
 from pyspark_rmqpull.sink.encoding import RowEncoder
 from pyspark_rmqpull.sink.invalid_rows import InvalidRows
-from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, choose_delivery, refuse_unsupported
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.transports.port import Producer, TransactionId
@@ -58,15 +57,17 @@ class SinkTask:
         self._row_count = 0
 
     def _make_delivery(self, producer: Producer, partition_id: int, stage_id: str) -> Delivery:
+        # Ids and digests are imported here: they need NumPy, and a writer says better that it is missing.
         options, transaction, on_invalid = self._options, self._transaction, self._invalid_rows.add_invalid_row
         refuse_unsupported(producer, options)
         if choose_delivery(producer, options) == EXACTLY_ONCE:
             if transaction.batch_id is not None:
-                # Imported here, because it needs NumPy, which nothing else of the sink does.
                 from pyspark_rmqpull.sink.row_digest import RowDigest
 
                 self._digest = RowDigest(options)
             return ColumnDelivery(producer, options, on_invalid, stage=(transaction, stage_id))
+        from pyspark_rmqpull.sink.row_ids import RowIds
+
         row_ids = RowIds(transaction.writer_id, transaction.batch_id, partition_id)
         if producer.abilities.no_columns is None:
             return ColumnDelivery(producer, options, on_invalid, row_ids=row_ids)

@@ -33,10 +33,18 @@ from rmqpull_client.transports.reached import Reached, list_reached, take_over_r
 _logger = logging.getLogger(__name__)
 
 
+def _require_numpy() -> None:
+    """Raises OptionError without NumPy, which computes the ids and the digests of rows."""
+    if importlib.util.find_spec("numpy") is None:
+        raise OptionError("Writing needs NumPy, which is not installed. Install rmqpull[spark], or NumPy.")
+
+
 class RmqpullBatchWriter(DataSourceArrowWriter):
     """One batch write, with its own id. Spark creates it once and sends it to the tasks (rules 7.10)."""
 
     def __init__(self, options: SinkOptions) -> None:
+        """Raises OptionError if NumPy is not installed."""
+        _require_numpy()
         self._options = options
         self._reached = _list_reached(options)
         self._transaction = TransactionId(f"{options.producer_group}/{uuid.uuid4().hex}", None)
@@ -63,12 +71,8 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     """The writes of a query. Spark creates one to plan a micro-batch, and another one to commit it (rules 7.10)."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Raises OptionError if a package that exactly-once needs is not installed, and for ``onCommitGap``."""
-        if options.delivery == EXACTLY_ONCE and importlib.util.find_spec("numpy") is None:
-            raise OptionError(
-                "Option delivery is exactly-once, which needs NumPy in a stream, and NumPy is not installed. Install "
-                "rmqpull[spark], or set delivery to at-least-once."
-            )
+        """Raises OptionError if NumPy is not installed, and for ``onCommitGap``."""
+        _require_numpy()
         refuse_blind_query(options)
         self._options = options
         self._reached = _list_reached(options)

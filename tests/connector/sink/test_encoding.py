@@ -12,7 +12,7 @@ import pytest
 
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.encoding import RowEncoder
-from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
+from pyspark_rmqpull.sink.repeats import ID_PROPERTIES
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.transports.property_rules import (
     KEPT_BY_BROKERS,
@@ -123,7 +123,7 @@ def test_columns_that_a_new_message_gets_anyway_are_ignored() -> None:
 
 
 def test_ids_of_an_earlier_write_are_removed() -> None:
-    ids = [(WRITER_ID, "w"), (BATCH_ID, "1"), (ROW_ID, "r")]
+    ids = [(name, "an id") for name in sorted(ID_PROPERTIES)]
     rows = batch(properties=pa.array([[("own", "1"), *ids], None, [("own", "2")]], MAP))
     encoded = only(encoder(topic="orders").make_messages(rows)[0])
     assert encoded.column("properties").to_pylist() == [[("own", "1")], None, [("own", "2")]]

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.encoding import RowEncoder
-from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
+from pyspark_rmqpull.sink.repeats import ID
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES
 from rmqpull_proto import columns as wire
 
-ROWS = st.lists(st.tuples(st.binary(min_size=1, max_size=2), st.none() | st.sampled_from(["a", "b"])), max_size=20)
-
+VALUES = st.tuples(st.binary(min_size=1, max_size=2), st.none() | st.sampled_from(["a", "b"]))
+ROWS = st.lists(VALUES, min_size=1, max_size=20)
 
 TEXTS = st.text("a,: 1\u00e9", max_size=3)
 MESSAGES = st.fixed_dictionaries(
@@ -40,7 +40,7 @@ def batch(rows: list[Any]) -> pa.RecordBatch:
 
 
 def ids(rows: pa.RecordBatch, partition_id: int = 3, topic: str = "orders") -> list[str]:
-    return [dict(own)[ROW_ID] for own in properties(RowIds("query", 7, partition_id), rows, topic)]
+    return [dict(own)[ID] for own in properties(RowIds("query", 7, partition_id), rows, topic)]
 
 
 def properties(row_ids: RowIds, rows: pa.RecordBatch, topic: str = "orders") -> list[list[tuple[str, str]]]:
@@ -60,18 +60,20 @@ def test_shuffled_rows_have_the_same_ids(rows: list[Any], random: Any) -> None:
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.data())
-def test_rows_have_the_same_digest_when_they_are_the_same_message(rows: list[Any], data: Any) -> None:
+def test_rows_have_the_same_id_when_they_are_the_same_message(rows: list[Any], data: Any) -> None:
     """This holds for slices too. Null and an empty list or map make the same message."""
     names = list(rows[0])
     given = [{**row, "properties": row["properties"] and [*row["properties"].items()]} for row in rows]
     columns = [pa.array([row[name] for row in given], wire.PUBLISH_SCHEMA.field(name).type) for name in names]
     first = data.draw(st.integers(0, len(rows) - 1))
-    digests = [row_id.split("-")[1] for row_id in ids(pa.RecordBatch.from_arrays(columns, names).slice(first))]
+    batch = pa.RecordBatch.from_arrays(columns, names)
+    found = [ids(batch.slice(row, 1))[0] for row in range(first, len(rows))]
     messages = []
     for row in rows[first:]:
         as_sent = {**row, "keys": row["keys"] or [], "properties": sorted((row["properties"] or {}).items())}
         messages.append(repr([as_sent[name] for name in names]))
-    assert len(set(digests)) == len(set(messages)) == len(set(zip(digests, messages, strict=True)))
+    assert len(set(found)) == len(set(messages)) == len(set(zip(found, messages, strict=True)))
+    assert len(set(ids(batch))) == len(rows), "equal rows of a task are counted"
 
 
 def test_rows_differ_by_where_a_text_ends() -> None:
@@ -80,12 +82,20 @@ def test_rows_differ_by_where_a_text_ends() -> None:
     columns = [pa.array(texts, pa.string()) for texts in zip(*pairs, strict=True)]
     body = pa.array([b"x"] * len(pairs))
     rows = pa.RecordBatch.from_arrays([body, *columns], ["body", "tags", "messageGroup"])
-    assert len({row_id.split("-")[1] for row_id in ids(rows)}) == len(pairs)
+    assert len(set(ids(rows))) == len(pairs)
 
 
-def test_rows_of_other_tasks_and_topics_have_other_ids() -> None:
+def test_rows_of_other_writes_tasks_and_topics_have_other_ids() -> None:
     rows = batch([(b"x", None)])
-    assert len({*ids(rows), *ids(rows, partition_id=4), *ids(rows, topic="payments")}) == 3
+    of_tasks = [RowIds(*task) for task in (("query", 7, 3), ("query", 7, 4), ("query", 8, 3), ("other", 7, 3))]
+    of_tasks.append(RowIds("query", None, 3))
+    found = [dict(properties(row_ids, rows)[0])[ID] for row_ids in of_tasks] + ids(rows, topic="payments")
+    assert len(set(found)) == len(of_tasks) + 1
+
+
+def test_an_id_is_small() -> None:
+    """RocketMQ stores the name, the value and two separators."""
+    assert {len(ID) + len(row_id) for row_id in ids(batch([(b"x", None), (b"y", "a")]))} == {31}
 
 
 def test_a_row_has_the_same_id_whatever_other_topics_its_batch_has() -> None:
@@ -97,7 +107,7 @@ def test_a_row_has_the_same_id_whatever_other_topics_its_batch_has() -> None:
 
     def ids_of(given: pa.RecordBatch) -> list[str]:
         added = RowIds("query", 7, 0).add_ids(encoder.make_messages(given)[0])
-        return [dict(properties)[ROW_ID] for properties in added.rows.column("properties").to_pylist()]
+        return [dict(properties)[ID] for properties in added.rows.column("properties").to_pylist()]
 
     orders, others = rows.take([0, 2]), rows.slice(1, 1)
     assert ids_of(rows) == ids_of(orders) + ids_of(others)
@@ -125,17 +135,17 @@ def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> 
 
 
 def test_the_count_continues_from_batch_to_batch() -> None:
-    row_ids, rows = RowIds("query", 7, 0), batch([(b"x", None)])
-    first, second = (properties(row_ids, rows)[0] for _ in range(2))
-    assert (dict(first)[ROW_ID][-2:], dict(second)[ROW_ID][-2:]) == ("-1", "-2")
+    row_ids, rows = RowIds("query", 7, 3), batch([(b"x", None)])
+    apart = [dict(properties(row_ids, rows)[0])[ID] for _ in range(2)]
+    assert apart == ids(batch([(b"x", None)] * 2))
+    assert apart[0] != apart[1]
 
 
-def test_a_message_has_the_ids_of_query_and_batch_beside_its_own_properties() -> None:
-    rows = pa.record_batch({"body": pa.array([b"x"]), "properties": pa.array([[("own", "1")]], wire.PROPERTIES)})
-    (of_query,) = properties(RowIds("query", 7, 0), rows)
-    assert of_query[:3] == [("own", "1"), (WRITER_ID, "query"), (BATCH_ID, "7")]
-    (of_write,) = properties(RowIds("write", None, 0), rows)
-    assert [name for name, _ in of_write] == ["own", WRITER_ID, ROW_ID]
+def test_a_message_has_its_id_behind_its_own_properties() -> None:
+    own = pa.array([[("own", "1")], None, [("b", "2"), ("a", "1")]], wire.PROPERTIES)
+    rows = pa.record_batch({"body": pa.array([b"x"] * 3), "properties": own})
+    named = [[name for name, _ in of_row] for of_row in properties(RowIds("query", 7, 0), rows)]
+    assert named == [["own", ID], [ID], ["a", "b", ID]]
 
 
 def test_a_time_beyond_python_s_is_only_a_number() -> None:
@@ -156,4 +166,4 @@ def test_the_ids_never_change() -> None:
         "queueId": [1],
     }
     arrays = [pa.array(values, wire.PUBLISH_SCHEMA.field(name).type) for name, values in columns.items()]
-    assert ids(pa.RecordBatch.from_arrays(arrays, list(columns))) == ["3-b62c7742499baf9802eef75a-1"]
+    assert ids(pa.RecordBatch.from_arrays(arrays, list(columns))) == ["PPr2zK84QRVpyFxbbyNQvg"]

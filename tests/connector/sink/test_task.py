@@ -13,7 +13,7 @@ from pyspark_rmqpull.errors import InvalidRowError
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.invalid_rows import LOGGED_ROWS_MAX, REASON
-from pyspark_rmqpull.sink.repeats import ROW_ID
+from pyspark_rmqpull.sink.repeats import ID
 from pyspark_rmqpull.sink.targets import check_targets
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from rmqpull_client.transports.port import Producer, TransactionId
@@ -66,7 +66,7 @@ def test_at_least_once_gives_every_message_its_id(producer: FakeProducer, extens
     producer.extensions = frozenset(extensions)
     done = run(producer, {"body": [b"1", b"2"]}, **AT_LEAST_ONCE)
     assert done == TaskCommit(BATCH, None, 0, 2, 0)
-    assert len({own[ROW_ID] for own in producer.properties}) == 2
+    assert len({own[ID] for own in producer.properties}) == 2
 
 
 def test_an_invalid_row_ends_the_write_with_an_error_that_describes_it(producer: FakeProducer) -> None:

@@ -108,11 +108,13 @@ def test_a_repeated_micro_batch_logs_nothing_unless_it_could_not_be_compared(
     assert "If the checkpoint was restored or copied since then, new rows of the micro-batch are lost." in text
 
 
-def test_a_stream_without_numpy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("writer", [RmqpullStreamWriter, RmqpullBatchWriter])
+def test_a_write_without_numpy_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, writer: type[RmqpullStreamWriter | RmqpullBatchWriter]
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"Install rmqpull\[spark\]"):
-        RmqpullStreamWriter(replace(OPTIONS, delivery="exactly-once"))
-    RmqpullStreamWriter(replace(OPTIONS, delivery="at-least-once"))
+        writer(OPTIONS)
 
 
 def test_invalid_rows_of_all_tasks_are_counted(caplog: pytest.LogCaptureFixture) -> None:
