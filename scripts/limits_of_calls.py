@@ -240,14 +240,14 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "receives of one connection that wait",
-            "core.popping.waiting:WAITING_POPS_MAX",
+            "core.popping.waiting_pops:WAITING_POPS_MAX",
             "receives",
             "TOO_MANY_REQUESTS",
             f"Apache's for all (rules 3.17); {FAIR_SHARE}",
         ),
         Limit(
             "receives of one group that wait for one topic on one broker",
-            "core.popping.waiting:WAITING_POPS_OF_GROUP_MAX",
+            "core.popping.waiting_pops:WAITING_POPS_OF_GROUP_MAX",
             "receives",
             "TOO_MANY_REQUESTS",
             MEMORY,

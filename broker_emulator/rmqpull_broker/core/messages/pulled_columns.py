@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rmqpull_broker.core.messages.born_hosts import make_named_columns
 from rmqpull_broker.core.messages.hidden_properties import drop_hidden_columns
-from rmqpull_broker.core.messages.stored_records import show_host
+from rmqpull_broker.core.messages.remoting_records import show_host
 from rmqpull_proto.remoting.properties import TRACE_CONTEXT
 
 

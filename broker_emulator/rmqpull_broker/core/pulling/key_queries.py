@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.limits import TIMES_MS
 from rmqpull_broker.core.messages.columns import make_offset_column
 from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.messages.stored_records import encode_records
+from rmqpull_broker.core.messages.remoting_records import encode_records
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.core.state.broker_state import BrokerState

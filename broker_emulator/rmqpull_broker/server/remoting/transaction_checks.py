@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.messages.stored_records import encode_records
+from rmqpull_broker.core.messages.remoting_records import encode_records
 from rmqpull_broker.core.sending.half_messages import TransactionCheck
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.peers import make_request

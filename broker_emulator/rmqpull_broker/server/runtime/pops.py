@@ -17,7 +17,7 @@ from rmqpull_broker.core.popping.order import find_block_end_ms
 from rmqpull_broker.core.popping.pop import Outlook, look_ahead, pop_messages
 from rmqpull_broker.core.popping.receipts import DeliveredMessage, Receipt
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
-from rmqpull_broker.core.popping.waiting import WaitingPops
+from rmqpull_broker.core.popping.waiting_pops import WaitingPops
 from rmqpull_broker.core.pulling.parking import Arrivals
 from rmqpull_broker.core.shares import ANYBODY, Holder
 from rmqpull_broker.core.state.broker_state import BrokerState

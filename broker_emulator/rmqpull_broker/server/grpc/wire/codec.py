@@ -15,7 +15,7 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.messages.born_hosts import remove_port
 from rmqpull_broker.core.messages.hidden_properties import drop_hidden
-from rmqpull_broker.core.messages.stored_records import show_host
+from rmqpull_broker.core.messages.remoting_records import show_host
 from rmqpull_broker.core.model import (
     PERM_READ,
     PERM_WRITE,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rmqpull_broker.core.messages.columns import to_rows
-from rmqpull_broker.core.messages.row_records import encode_rows
+from rmqpull_broker.core.messages.remoting_row_records import encode_rows
 from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.popping.receipts import TopicKind
 from rmqpull_broker.core.popping.request import PoppedPart, PopResult

@@ -14,7 +14,7 @@ from rmqpull_broker.core.admin import topics
 from rmqpull_broker.core.admin.topic_attributes import find_topic_type, list_attributes, parse_changes
 from rmqpull_broker.core.errors import BadRequest, IllegalTopic, InternalError, TopicNotFound
 from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.messages.stored_records import encode_records
+from rmqpull_broker.core.messages.remoting_records import encode_records
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.bounds import find_store_time_ms
 from rmqpull_broker.core.sending.queue_selection import hash_like_java

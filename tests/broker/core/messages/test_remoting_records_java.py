@@ -12,7 +12,7 @@ from processes.apache.oracle import JavaOracle, to_bytes
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.hidden_properties import FLAG
 from rmqpull_broker.core.messages.message_properties import make_common_properties, make_stored_properties
-from rmqpull_broker.core.messages.stored_records import encode_records
+from rmqpull_broker.core.messages.remoting_records import encode_records
 from rmqpull_broker.core.model import BodyEncoding, Message, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from tests.harness.stored_rows import QUEUES

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from rmqpull_broker.core.messages.hidden_properties import FLAG, SYS_FLAG
 from rmqpull_broker.core.messages.message_properties import make_stored_properties
-from rmqpull_broker.core.messages.stored_records import Records, encode_topic, pack_host
+from rmqpull_broker.core.messages.remoting_records import Records, encode_topic, pack_host
 from rmqpull_broker.core.model import BodyEncoding, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_proto.remoting import record_layout as layout

@@ -7,9 +7,9 @@ import pytest
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.popping import waiting
+from rmqpull_broker.core.popping import waiting_pops as waiting
 from rmqpull_broker.core.popping.request import PopRequest
-from rmqpull_broker.core.popping.waiting import WaitingPops
+from rmqpull_broker.core.popping.waiting_pops import WaitingPops
 from rmqpull_broker.core.pulling.parking import Arrivals
 from rmqpull_broker.core.shares import find_holder
 
