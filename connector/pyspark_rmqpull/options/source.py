@@ -9,7 +9,8 @@ from pyspark_rmqpull.options.allocation import AllocationOptions
 from pyspark_rmqpull.options.connection import ConnectionOptions
 from pyspark_rmqpull.options.cross_checks import SOURCE_CHECKS, refuse_server_choice, refuse_topic_choice
 from pyspark_rmqpull.options.declaration import Mode, find_given, list_options, read_values
-from pyspark_rmqpull.options.micro_batch import FlowOptions, MicroBatchOptions
+from pyspark_rmqpull.options.flow import FlowOptions
+from pyspark_rmqpull.options.micro_batch import MicroBatchOptions
 from pyspark_rmqpull.options.progress import ProgressOptions
 from pyspark_rmqpull.options.selection import SelectionOptions
 from rmqpull_client.connection import Connection

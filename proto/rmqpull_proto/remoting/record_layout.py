@@ -1,4 +1,6 @@
-"""The layout of a stored message: what brokers keep in their commit logs, and send in responses to pulls (rules 4.7).
+"""The layout of a stored message in responses to pulls (rules 4.7).
+
+Apache's brokers also keep it in their commit logs. The log of rmqpull-broker has another form: ``store/log/record.py``.
 
 All numbers are big-endian. Positions are those of a record with IPv4 hosts::
 

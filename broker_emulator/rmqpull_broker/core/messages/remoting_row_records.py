@@ -23,7 +23,7 @@ _CRC_BITS = 0x7FFFFFFF
 _INT_BITS = 0xFFFFFFFF
 
 
-def encode_rows(
+def encode_few_records(
     rows: Sequence[StoredMessage],
     topic: str,
     queue_id: int,

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
 from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.messages.remoting_row_records import encode_rows
+from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.messages.remoting_records import Records, encode_records, read_numbers
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -193,7 +193,7 @@ class RecordPieces:
         if not 0 < len(tail) <= TAIL_ROWS_MAX:
             return None
         taken = tail[: end - offset]
-        return encode_rows(taken, queue.topic, queue.queue_id, of_queue.first_physical_offset, self._properties)
+        return encode_few_records(taken, queue.topic, queue.queue_id, of_queue.first_physical_offset, self._properties)
 
     def _encode_columns(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int, end: int) -> Records | None:
         rows = next(self._state.store.read(queue, offset, end), None)

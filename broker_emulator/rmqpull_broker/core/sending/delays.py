@@ -170,7 +170,7 @@ class DeliveryCounts(NamedTuple):
 
 def deliver_due(draft: Draft, now_ms: int, store_host: str) -> DeliveryCounts:
     """Stores due messages in their target queues, oldest first: at most DELIVERIES_MAX, and about
-    ``pending._READ_BYTES_MAX`` bytes.
+    ``waiting_messages._READ_BYTES_MAX`` bytes.
 
     A message keeps its id, born time and properties, and gets a new store time. Its copy and the end of its waiting are
     one batch of facts, so it is delivered once, even after a crash.

@@ -60,7 +60,7 @@ LOST_RANGES_MAX = 100_000
 
 
 class BrokerState(TopicsAndGroups):
-    """Everything the broker knows. Only :meth:`apply` changes it.
+    """Everything the broker knows. Only :meth:`apply` changes it, and :meth:`end_inheriting`.
 
     Arguments: the consume queues, which store the messages; the names of the logical brokers; the properties that all
     logical brokers share.

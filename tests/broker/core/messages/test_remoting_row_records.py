@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.message_properties import count_record_bytes, make_common_properties
-from rmqpull_broker.core.messages.remoting_row_records import encode_rows
+from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.messages.remoting_records import encode_records
 from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
@@ -20,7 +20,7 @@ BROKER = BrokerProperties()
 def test_rows_and_columns_give_the_same_records(rows: list[StoredMessage], topic: str) -> None:
     batch = columns.from_rows(rows)
     expected = encode_records(batch, topic, 3, 5_000, make_common_properties(BROKER))
-    found = encode_rows(rows, topic, 3, 5_000, BROKER)
+    found = encode_few_records(rows, topic, 3, 5_000, BROKER)
     assert bytes(found.data) == bytes(expected.data)
     assert found[1:] == expected[1:]
     sizes = [found.ends[index + 1] - found.ends[index] for index in range(len(rows))]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rmqpull_broker.core.messages.columns import to_rows
-from rmqpull_broker.core.messages.remoting_row_records import encode_rows
+from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.popping.receipts import TopicKind
 from rmqpull_broker.core.popping.request import PoppedPart, PopResult
@@ -60,4 +60,4 @@ def _encode_retries(
 
     rows = [add_receipt(row) for row in to_rows(part.pulled.batches)]
     first = state.physical_offsets.find(queue, 0)
-    return encode_rows(rows, header.topic, queue.queue_id, first, state.properties).data
+    return encode_few_records(rows, header.topic, queue.queue_id, first, state.properties).data
