@@ -57,7 +57,7 @@ LONG_POLLING_TIMEOUT_MS = Setting(
 class Flow:
     """Limits of a read. They carry the names that RocketMQ's consumers use.
 
-    ``PlanLimits`` of the remoting transport applies them, and :class:`PulledAhead` those of gRPC. The columnar transport
+    ``PlanLimits`` of the remoting transport applies them, and :class:`PulledAhead` for gRPC. The columnar transport
     uses only ``pull_threshold_size_for_topic``.
 
     The settings above, such as :data:`PULL_BATCH_SIZE`, describe the fields of their names.

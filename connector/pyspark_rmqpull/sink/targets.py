@@ -1,4 +1,4 @@
-"""Decides whether a write is exactly once or at least once, and checks its server and topics, before any row is sent."""
+"""Decides whether a write is exactly once, and checks its server and its topics, before any row is sent."""
 
 from __future__ import annotations
 

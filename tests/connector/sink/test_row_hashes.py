@@ -82,7 +82,14 @@ def test_null_counts_like_a_missing_column(values: pa.Array) -> None:
 
 def test_equal_values_of_other_columns_differ_and_so_do_null_and_empty() -> None:
     body = pa.array([b"a"])
-    others = [{"tags": [""]}, {"tags": ["x"]}, {"messageGroup": ["x"]}, {"queueId": [0]}, {"queueId": [1]}, {}]
+    others: list[dict[str, list[Any]]] = [
+        {"tags": [""]},
+        {"tags": ["x"]},
+        {"messageGroup": ["x"]},
+        {"queueId": [0]},
+        {"queueId": [1]},
+        {},
+    ]
     hashes = {hash_rows(body=body, **{name: pa.array(v) for name, v in other.items()})[0] for other in others}
     assert len(hashes) == len(others)
 

@@ -15,8 +15,8 @@ from collections import OrderedDict
 from rmqpull_broker.core.filters.budget import FilterBudget
 from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
 from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.messages.remoting_records import Records, encode_records, read_numbers
+from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.state.broker_state import BrokerState
 

@@ -1,7 +1,7 @@
 """Delayed messages: the due times, four numbers for each message.
 
-The messages themselves wait in system queues, which ``sending.delays`` chooses, so the commit log keeps them. A snapshot
-has these numbers as facts of the kind ``StillDelayed``.
+The messages themselves wait in system queues, which ``sending.delays`` chooses, so the commit log keeps them. A
+snapshot has these numbers as facts of the kind ``StillDelayed``.
 """
 
 from __future__ import annotations

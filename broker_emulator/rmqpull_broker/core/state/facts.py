@@ -132,8 +132,8 @@ class StillDelayed:
     """The delayed messages of a queue, in a snapshot.
 
     ``numbers`` has the due times of all messages in order, then their offsets, then the hashes of their ids
-    (``delayed_messages.hash_id``), then how long they wait (-1 for a time that a producer named), each as a little-endian
-    int64. Without ``has_lengths``, as in snapshots of older releases, the lengths are missing.
+    (``delayed_messages.hash_id``), then how long they wait (-1 for a time that a producer named), each as a
+    little-endian int64. Without ``has_lengths``, as in snapshots of older releases, the lengths are missing.
     """
 
     queue: MessageQueue

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.message_properties import count_record_bytes, make_common_properties
-from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.messages.remoting_records import encode_records
+from rmqpull_broker.core.messages.remoting_row_records import encode_few_records
 from rmqpull_broker.core.model import StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from tests.harness.stored_rows import QUEUES
