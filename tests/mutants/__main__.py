@@ -18,6 +18,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -116,20 +117,18 @@ class Limits:
 def try_all(
     tasks: Sequence[Task], limits: Limits, deadline: float, processes: int, folder: Path
 ) -> Iterator[tuple[Task, str]]:
-    """Tries changes, some at a time, until the deadline. Yields each with its result."""
-    waiting = iter(tasks)
+    """Tries changes, some at a time, until the deadline. Yields each with its result.
+
+    Each is tried with the tests of its module first. Wider tests follow when all have been, because few need them.
+    """
+    waiting = deque((task, 0) for task in tasks)
     running: list[tuple[Task, int, Trial]] = []
-
-    def start(task: Task, step: int) -> None:
-        log = folder / f"{len(running)}.log"
-        limit_s = limits.find(task, step)
-        running.append((task, step, Trial(REPOSITORY / task.module, task.mutant.code, task.tests[step], limit_s, log)))
-
     while True:
-        while len(running) < processes and time.monotonic() < deadline:
-            if (task := next(waiting, None)) is None:
-                break
-            start(task, 0)
+        while len(running) < processes and waiting and time.monotonic() < deadline:
+            task, step = waiting.popleft()
+            log, limit_s = folder / f"{id(task)}.log", limits.find(task, step)
+            trial = Trial(REPOSITORY / task.module, task.mutant.code, task.tests[step], limit_s, log)
+            running.append((task, step, trial))
         if not running:
             return
         for entry in list(running):
@@ -139,7 +138,7 @@ def try_all(
                 continue
             running.remove(entry)
             if result in _PASSED and step + 1 < len(task.tests):
-                start(task, step + 1)
+                waiting.append((task, step + 1))
                 continue
             outcome = _MISSED if result in _PASSED else _NOTICED
             print(f"{outcome}: {task}", flush=True)
