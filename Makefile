@@ -52,7 +52,7 @@ APACHE_MAIN_TESTS := tests/proto tests/client tests/processes tests/differential
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large and not nightly and not packages"
 
-test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: with 5.5 all but the longest, the main ones with 4.9 (12 minutes on two cores for 5.5)
+test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: with 5.5 all but the longest, the main ones with 4.9 (8 minutes on two cores for 5.5)
 	@scripts/set-up maven
 	@set -e; for release in $(APACHE_RELEASES); do \
 		echo "test-apache: RocketMQ $$release"; \
@@ -68,7 +68,7 @@ test-releases: set-up ## start each release of Apache RocketMQ that Maven has in
 # Each test process starts emulators, with ARGS="-m clients" also two real RocketMQs, and a process per release and language of the clients: up to 2 GB.
 # A process takes one test after the other: the longest take a minute, and come first. Most tests wait, so there are more of
 # these processes than cores.
-test-clients: set-up ## run Apache's clients of all languages on the emulator; ARGS="-m clients": also the longest, and on a real RocketMQ, which Maven fetches (5 minutes on two cores)
+test-clients: set-up ## run Apache's clients of all languages on the emulator; ARGS="-m clients": also the longest, and on a real RocketMQ, which Maven fetches (4 minutes on two cores)
 	@scripts/set-up maven jdk node rust
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $$(( $(TEST_PROCESSES) * 3 / 2 )) --dist load --maxschedchunk 1 -m "clients and not nightly" --apache-version 5.5 tests/clients $(ARGS)
 
