@@ -127,7 +127,7 @@ def _find_replacements(parent: ast.AST, field: str, node: ast.AST) -> Iterator[t
                 yield f"`{old}` without `{_show(left_out)}`", new
         case ast.Constant(value=bool(value)) if field != "test":
             yield f"{_show(parent)}: {value} becomes {not value}", ast.Constant(not value)
-        case ast.Constant(value=int(value)) if not isinstance(parent, ast.UnaryOp):
+        case ast.Constant(value=int(value)) if not isinstance(value, bool) and not isinstance(parent, ast.UnaryOp):
             yield f"`{_show(parent)}`: {value} becomes {value + 1}", ast.Constant(value + 1)
 
 
