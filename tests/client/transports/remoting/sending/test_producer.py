@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,6 +23,7 @@ from rmqpull_client.errors import (
 )
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import Producer
+from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 from rmqpull_proto.columns import PUBLISH_SCHEMA
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command
@@ -106,6 +108,20 @@ def test_a_send_that_is_not_safely_stored_is_repeated(
     publish(connect(), rows(b"1", b"2"))
     assert brokers[0].list_bodies() == [b"1", b"2"]
     assert len(brokers[0].sends) == 4
+
+
+def test_time_in_which_the_caller_is_busy_counts_towards_no_time_limit(
+    connect: Connect, brokers: list[StoringBroker]
+) -> None:
+    brokers[0].answer(2, "broker busy")
+    producer, busy_s = connect(), 0.0
+    assert isinstance(producer, RemotingProducer)
+    producer._clock = lambda: time.monotonic() + busy_s
+    batch = rows(b"1")
+    wait = producer.start_publish([("orders", 1)], batch, False)
+    busy_s = 1_000.0
+    wait()
+    assert brokers[0].list_bodies() == [b"1"]
 
 
 def test_if_retries_do_not_help_the_error_names_the_code(connect: Connect, brokers: list[StoringBroker]) -> None:
