@@ -1,8 +1,11 @@
-"""A look requests as many messages at once as fit, if they are as large as those before."""
+"""What a look requests at once, and the witnesses that it makes of messages."""
 
 from __future__ import annotations
 
-from rmqpull_client.transports.looking import FIRST_PULLS, LookLimit
+import pyarrow as pa
+
+from rmqpull_client.model import MessageQueue
+from rmqpull_client.transports.looking import COLUMNS, FIRST_PULLS, LookLimit, make_witnesses
 
 
 def test_the_first_requests_are_few_and_the_next_ones_as_many_as_fit() -> None:
@@ -32,3 +35,12 @@ def test_a_message_without_bytes_counts_as_one_byte() -> None:
     limit = LookLimit(1_000, 2_000)
     limit.add([0])
     assert limit.count_next() == 1_000
+
+
+def test_a_witness_tells_where_the_id_ends_and_the_body_begins() -> None:
+    queues = [MessageQueue("orders", "broker-a", number) for number in range(2)]
+    given = {"queueOffset": [7, 7], "msgId": ["a", "ab"], "body": [b"bc", b"c"], "storeTimestamp": [5_000, 5_000]}
+    rows = pa.table({name: given[name] for name in COLUMNS})
+    first, second = make_witnesses(queues, rows, "remoting").values()
+    assert (first.offset, first.store_ms, first.protocol) == (7, 5, "remoting")
+    assert first.digest != second.digest
