@@ -99,9 +99,6 @@ COVERED = {
     "broker_emulator/rmqpull_broker/store/queues/chunks.py": Covered(
         "broker/store/queues/test_consume_queue.py", "a queue is made of chunks"
     ),
-    "broker_emulator/rmqpull_broker/store/snapshots.py": Covered(
-        "broker/store/test_disk_storage_replay.py", "a restart reads what a snapshot wrote"
-    ),
 }
 
 
