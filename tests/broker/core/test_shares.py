@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.shares import OF_ADDRESS, OF_CONNECTION, Holder, Shares, find_holder, find_most
+from rmqpull_broker.core.shares import ANYBODY, OF_ADDRESS, OF_CONNECTION, Holder, Shares, find_holder, find_most
 
 WHOLE = 8_000
 
@@ -89,3 +89,13 @@ def test_shares_are_as_the_rule_says(whole: int, steps: list[tuple[Holder, int]]
             shares.take(holder, change)
             held[holder] += change
     assert shares.used == sum(held.values())
+
+
+def test_half_is_used_as_soon_as_it_is() -> None:
+    shares = Shares(16)
+    half, rest = divmod(shares.most, 2)
+    assert rest == 0, "an even number, so that it has a half"
+    shares.take(ANYBODY, half - 1)
+    assert not shares.is_half_used
+    shares.take(ANYBODY)
+    assert shares.is_half_used
