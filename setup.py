@@ -46,7 +46,7 @@ setup(
     extras_require={
         "spark": [
             "pyspark>=4.0",
-            "numpy>=1.26",  # for the digest of a micro-batch, and for messages of the remoting protocol
+            "numpy>=1.26",  # for ids and digests of rows that are written, and for messages of the remoting protocol
         ],
         "remoting": ["numpy>=1.26"],  # for messages of the remoting protocol, without Spark
         "tls": ["cryptography>=44"],  # for the broker's own certificate

@@ -95,19 +95,8 @@ def option(
     that knows the option, None for both. The value of a secret is never shown. ``kafka_name`` is the name of the same
     option in Spark's Kafka source, where it differs. ``rocketmq_names`` are its names in RocketMQ's clients.
     """
-    absent = None if default is None else parse(default)
-    declared = {
-        "parse": parse,
-        "default": default,
-        "absent": absent,
-        "unit": unit,
-        "doc": doc,
-        "only": only,
-        "is_secret": is_secret,
-        "kafka_name": kafka_name,
-        "rocketmq_names": rocketmq_names,
-    }
-    return field(default=absent, repr=not is_secret, metadata={_DECLARED: declared})
+    about = {"unit": unit, "doc": doc, "only": only, "kafka_name": kafka_name, "rocketmq_names": rocketmq_names}
+    return _declare(parse, default, None if default is None else parse(default), is_secret, about)
 
 
 def option_of(
@@ -124,19 +113,16 @@ def option_of(
 
     Default, unit and text are those of the setting. ``more`` follows the text: what only Spark's users need to know.
     """
-    declared = {
-        "parse": parse,
-        "default": None if setting.default in (None, "") else str(setting.default),
-        "absent": setting.default,
-        "unit": setting.unit,
-        "doc": f"{setting.doc} {more}".rstrip(),
-        "only": only,
-        "is_secret": is_secret,
-        "kafka_name": kafka_name,
-        "rocketmq_names": rocketmq_names,
-    }
-    declared_field: Any = field(default=setting.default, repr=not is_secret, metadata={_DECLARED: declared})
-    return cast("_T", declared_field)
+    doc, default = f"{setting.doc} {more}".rstrip(), None if setting.default in (None, "") else str(setting.default)
+    about = {"unit": setting.unit, "doc": doc, "only": only, "kafka_name": kafka_name, "rocketmq_names": rocketmq_names}
+    return cast("_T", _declare(parse, default, setting.default, is_secret, about))
+
+
+def _declare(
+    parse: Callable[[str], Any], default: str | None, absent: Any, is_secret: bool, about: Mapping[str, Any]
+) -> Any:
+    declared = {"parse": parse, "default": default, "absent": absent, "is_secret": is_secret, **about}
+    return field(default=absent, repr=not is_secret, metadata={_DECLARED: declared})
 
 
 def list_options(group: type) -> tuple[Option, ...]:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
+from pyspark_rmqpull.sink.row_hashes import mix
 from pyspark_rmqpull.sink.schema import list_written_columns
 from pyspark_rmqpull.sink.topic_parts import split_rows
 
@@ -72,14 +73,14 @@ def hash_rows(columns: Sequence[tuple[str, pa.Array]]) -> Hashes:
     """
     total = np.zeros(len(columns[0][1]), np.uint64)
     for name, column in columns:
-        total += _zero_nulls(column, _mix(_hash_values(column) ^ _number_column(name)))
-    return _mix(total)
+        total += _zero_nulls(column, mix(_hash_values(column) ^ _number_column(name)))
+    return mix(total)
 
 
 def sum_hashes(hashes: Hashes) -> tuple[int, int]:
     """Two sums over all rows. The sums of several batches may be added up, modulo 2^64."""
     first = int(np.add.reduce(hashes, dtype=np.uint64))
-    return first, int(np.add.reduce(_mix(hashes ^ np.uint64(_GOLDEN)), dtype=np.uint64))
+    return first, int(np.add.reduce(mix(hashes ^ np.uint64(_GOLDEN)), dtype=np.uint64))
 
 
 def _hash_values(column: pa.Array) -> Hashes:
@@ -129,7 +130,7 @@ def _hash_lists(column: pa.Array) -> Hashes:
     entries = column.values.slice(first, int(ends[-1]) if len(ends) else 0)
     indexes = np.arange(len(entries)) - np.repeat(starts, ends - starts)
     weights = _get_weights(int(indexes.max()) + 1 if len(indexes) else 1)[indexes]
-    hashes = _mix(_hash_values(entries) ^ weights)
+    hashes = mix(_hash_values(entries) ^ weights)
     return _combine(_sum_slices(_zero_nulls(entries, hashes), starts, ends), ends - starts)
 
 
@@ -138,7 +139,7 @@ def _hash_maps(column: pa.MapArray) -> Hashes:
     starts, ends, first = _find_bounds(column)
     count = int(ends[-1]) if len(ends) else 0
     keys, items = column.keys.slice(first, count), column.items.slice(first, count)
-    hashes = _mix(_hash_values(keys) + _zero_nulls(items, _mix(_hash_values(items))))
+    hashes = mix(_hash_values(keys) + _zero_nulls(items, mix(_hash_values(items))))
     return _combine(_sum_slices(hashes, starts, ends), ends - starts)
 
 
@@ -167,18 +168,8 @@ def _zero_nulls(column: pa.Array, hashes: Hashes) -> Hashes:
     return hashes * _to_numpy(column.is_valid()).astype(np.uint64)
 
 
-def _mix(values: Hashes) -> Hashes:
-    """Mixes numbers so that each bit depends on all bits; different numbers stay different (the end of splitmix64)."""
-    mixed: Hashes = values ^ (values >> np.uint64(30))
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
-
-
 def _make_weights(count: int) -> Hashes:
-    weights = _mix((np.arange(count, dtype=np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
+    weights = mix((np.arange(count, dtype=np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
     weights |= np.uint64(1)
     return weights
 

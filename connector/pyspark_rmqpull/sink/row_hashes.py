@@ -43,15 +43,12 @@ class RowHashes:
         for name, column in columns.items():
             if column.null_count == len(column):
                 continue
-            sums = self._sum_texts(name, column) if _is_text(column.type) else self._sum_numbers(name, column)
+            is_number = pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
+            sums = self._sum_numbers(name, column) if is_number else self._sum_texts(name, column)
             if column.null_count:
                 sums *= column.is_valid().to_numpy(zero_copy_only=False)
             total += sums
         return total
-
-    def sum_text(self, name: str, text: str) -> Lanes:
-        """Returns the sums of one text, in the form of one row."""
-        return self._sum_texts(name, pa.array([text]))
 
     def sum_counts(self, counts: npt.NDArray[np.uint64]) -> Lanes:
         """Returns sums that differ for different numbers of occurrences."""
@@ -90,11 +87,17 @@ class RowHashes:
 
 def fold(sums: Lanes) -> npt.NDArray[np.uint32]:
     """Returns the hash of each row as four numbers: the upper half of each lane, after its bits are mixed."""
-    mixed = sums ^ (sums >> np.uint64(30))
+    return np.ascontiguousarray((mix(sums) >> _HALF).astype(np.uint32).T)
+
+
+def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Mixes numbers so that each bit depends on all bits; different numbers stay different (the end of splitmix64)."""
+    mixed: npt.NDArray[np.uint64] = values ^ (values >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)
     mixed *= np.uint64(0x94D049BB133111EB)
-    return np.ascontiguousarray((mixed >> np.uint64(32)).astype(np.uint32).T)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def _multiply(words: Lanes, keys: Lanes) -> Lanes:
@@ -104,10 +107,3 @@ def _multiply(words: Lanes, keys: Lanes) -> Lanes:
     halves &= _LOW
     products *= halves
     return products
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        test(kind)
-        for test in (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
-    )

@@ -54,17 +54,16 @@ class RowIds:
         columns = {name: rows.column(name) for name in rows.schema.names if name not in _HASHED_OTHERWISE}
         if "bodyEncoding" in rows.schema.names:  # only if one of its bodies is compressed
             encodings = rows.column("bodyEncoding")
-            columns["bodyEncoding"] = pc.if_else(pc.equal(encodings, _IDENTITY), None, encodings)
+            columns["bodyEncoding"] = _set_null(encodings, pc.equal(encodings, _IDENTITY))
         if "keys" in rows.schema.names:
             columns["keys"] = _join_texts(rows.column("keys"))
         if own is not None:
             columns["names"] = _join_texts(pa.ListArray.from_arrays(own.offsets, own.keys))
             columns["values"] = _join_texts(pa.ListArray.from_arrays(own.offsets, own.items))
         sums = self._sum_pieces(pa.RecordBatch.from_pydict(columns))
-        sums += np.concatenate(
-            [np.repeat(self._hashes.sum_text("topic", topic), count, axis=1) for topic, count in parts], axis=1
-        )
-        counts = self._seen.count(np.ascontiguousarray(fold(sums)).view(np.uint64)[:, 0])
+        topics, row_counts = zip(*parts, strict=True)
+        sums += np.repeat(self._hashes.sum_columns({"topic": pa.array(topics)}), row_counts, axis=1)
+        counts = self._seen.count(fold(sums).view(np.uint64)[:, 0])
         sums += self._hashes.sum_counts(counts.astype(np.uint64))
         return _encode(fold(sums))
 
@@ -127,11 +126,16 @@ def _join_texts(lists: pa.Array) -> pa.Array:
         pa.ListArray.from_arrays(whole.offsets, each) for each in (pc.binary_length(texts).cast(pa.string()), texts)
     )
     joined = pc.binary_join_element_wise(pc.binary_join(lengths, " "), pc.binary_join(whole, ""), ":")
-    return pc.if_else(pc.equal(pc.list_value_length(whole), 0), None, joined)
+    return _set_null(joined, pc.equal(pc.list_value_length(whole), 0))
+
+
+def _set_null(values: pa.Array, where: pa.Array) -> pa.Array:
+    # Up to Arrow 21 at least, if_else with a null returns wrong texts for a slice.
+    return pc.replace_with_mask(values, where, pa.scalar(None, values.type))
 
 
 def _copy(lists: pa.Array) -> pa.Array:
     """Copies lists or maps, without values that belong to no entry of a slice or to a null."""
     if lists.null_count:
-        return lists.take(pa.array(range(len(lists)), pa.int32()))
+        return lists.take(_list_numbers(len(lists)))
     return pa.concat_arrays([lists])  # much faster, but keeps the values of nulls

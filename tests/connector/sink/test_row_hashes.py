@@ -99,8 +99,7 @@ def test_the_keys_come_from_the_seed() -> None:
     assert hash_rows(b"one", body=body) != hash_rows(b"two", body=body)
 
 
-def test_counts_differ_and_a_text_has_sums_of_its_own() -> None:
+def test_counts_differ() -> None:
     hashes = RowHashes(b"seed")
     sums = hashes.sum_counts(np.arange(1, 1_001, dtype=np.uint64))
     assert len({row.tobytes() for row in fold(sums)}) == 1_000
-    assert hashes.sum_text("topic", "orders").T.tolist() == [sum_words("topic", b"orders")]

