@@ -41,7 +41,6 @@ def test_requests_go_out_together_and_each_is_responded_to(host: str) -> None:
     with ScriptedServer(echo, host=host) as server:
         connection = BrokerConnection(server.address)
         connection.send(*[request(number) for number in range(1_000)])
-        assert not connection.has_received
         responses = drive(connection, 1_000)
         assert connection.has_received
         assert [response.opaque for response in responses] == list(range(1_000))
