@@ -8,16 +8,9 @@ from pathlib import Path
 
 from rmqpull_broker.core.messages.columns import to_rows
 from rmqpull_broker.core.model import BodyEncoding, MessageQueue, StoredMessage
-from rmqpull_broker.core.state.facts import (
-    CallStaged,
-    ColumnsStored,
-    RowsStored,
-    StagedCallStored,
-    StagesCommitted,
-    StagesEnded,
-)
-from rmqpull_broker.core.state.stages import Stages
+from rmqpull_broker.core.state.stages import StageFact, Stages
 from rmqpull_broker.store.inspection import dump
+from rmqpull_broker.store.queues.repair import LoggedQueues
 from rmqpull_broker.store.vfs import OsFileSystem
 from soak.ledger import digest_of
 from soak.output import Row
@@ -38,20 +31,17 @@ def open_stages(data: Path) -> list[str]:
     stages = Stages()
     for record in dump(OsFileSystem(str(data), is_read_only=True)):
         for fact in record.facts:
-            if isinstance(fact, (CallStaged, StagesCommitted, StagedCallStored, StagesEnded)):
+            if isinstance(fact, StageFact):
                 stages.apply(fact)
     return list(stages.all())
 
 
 def _stored(data: Path, topics: Set[str]) -> Iterator[tuple[MessageQueue, StoredMessage]]:
+    queues = LoggedQueues()
     for record in dump(OsFileSystem(str(data), is_read_only=True)):
-        for fact in record.facts:
-            if isinstance(fact, RowsStored) and fact.queue.topic in topics:
-                yield from ((fact.queue, stored) for stored in fact.rows)
-            elif isinstance(fact, ColumnsStored) and not topics.isdisjoint(part.queue.topic for part in fact.parts):
-                queues = (part.queue for part in fact.parts for _ in range(part.row_count))
-                stored = zip(queues, to_rows([fact.batch]), strict=True)
-                yield from ((queue, row) for queue, row in stored if queue.topic in topics)
+        for queue, _, rows in (found for fact in record.facts for found in queues.apply(fact)):
+            if queue.topic in topics:
+                yield from ((queue, stored) for stored in to_rows([rows]))
 
 
 def _copied(queue: MessageQueue, stored: StoredMessage) -> Copied:

@@ -11,12 +11,14 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.sending.commits import Outcome
 from rmqpull_broker.core.sending.publishing import CheckedBatch, Published
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import QueuePart
+from rmqpull_broker.core.state.facts import QueuePart, TransactionId
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 T = TypeVar("T")
@@ -28,6 +30,18 @@ def check_batch(sender: Sender, published: Published, now_ms: int) -> CheckedBat
     assert between == [None] * len(between)
     assert checked is not None
     return checked
+
+
+def commit_stages(
+    draft: Draft,
+    transaction: TransactionId,
+    named: Sequence[CommittedStage],
+    *more: Any,
+    now_ms: int = 1_000,
+    **others: Any,
+) -> Outcome:
+    """Commits stages, now and to the usual store host; ``more`` and ``others`` are further arguments of the command."""
+    return commit(draft, "127.0.0.1:8081", transaction, named, now_ms, *more, **others)
 
 
 class CoreHarness:

@@ -124,8 +124,10 @@ _BEGIN = [
     *(("put a topic", number) for number in (0, 4)),
     *(("put a group", number) for number in (0, 1)),
     *product(("send", "publish", "send a half message", "send at a time"), range(2)),
-    *(("stage", number) for number in (0, 10, 6)),  # two calls of one transaction, one of another
-    *(("commit stages", 0), ("store", 0), ("pop", 0), ("pop", 1), ("store", 0)),
+    *(
+        ("stage", number) for number in (0, 50, 6)
+    ),  # two calls of one transaction, one with a delayed row; one of another
+    *(("commit stages", 0), ("store", 0), ("store rows of a stage", 0), ("pop", 0), ("pop", 1), ("store", 0)),
     *(("send", 0), ("send", 2), ("store", 0), ("pop in order", 0), ("reset", 1), ("store", 0)),
 ]
 """What both brokers have when a story begins: at least one of everything."""

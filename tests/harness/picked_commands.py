@@ -116,7 +116,10 @@ class Turn:
 
     def stage(self) -> bool:
         transaction, stage_id, sequence = self.pick(TRANSACTIONS), self.pick(STAGES), self.pick((0, 1))
-        rows = pa.record_batch({"body": pa.array([b"x"] * self.pick((1, 3)))})
+        count, delay_ms = self.pick((1, 3)), self.pick((None, 5_000))
+        due_us = None if delay_ms is None else (self.now_ms + delay_ms) * 1_000
+        dues = pa.array([*[None] * (count - 1), due_us], pa.timestamp("us", "UTC"))
+        rows = pa.record_batch({"body": pa.array([b"x"] * count), "deliveryTimestamp": dues})
         checked = check_batch(self.sender, Published(self.pick(TOPICS), rows, "client"), self.now_ms)
         return stage_commands.stage(
             self.draft, self.sender, transaction, stage_id, sequence, checked, self.now_ms, timeout_ms=1
@@ -126,7 +129,7 @@ class Turn:
         transaction, record = self.pick(TRANSACTIONS), self.pick((None, CommitRecord(b"plan", "orders", 1, b"digest")))
         found = {at: each for at, each in self.draft.list_stages().items() if each.transaction == transaction}
         named = [stage_commands.CommittedStage(at, each.call_count) for at, each in found.items()]
-        return stage_commands.commit(self.draft, transaction, named[: self.pick((2, 1))], record)
+        return stage_commands.commit(self.draft, HERE, transaction, named[: self.pick((2, 1))], self.now_ms, record)
 
     def store_next(self) -> object:
         """Stores rows of a commit that is stored, as the keeper of the stages does."""

@@ -29,6 +29,7 @@ from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.vfs import FileSystem
 from rmqpull_proto.names import HALF_TOPIC, TIMER_TOPIC
 from tests.harness.core import check_batch
+from tests.harness.message_lists import Lists
 
 
 class OpenedLog(NamedTuple):
@@ -86,8 +87,7 @@ class StorageHarness:
 
     def write(self, fact_batches: list[list[Fact]]) -> None:
         if fact_batches:
-            written = self.storage.append(fact_batches)
-            for facts in fact_batches:
+            for written, facts in self.storage.append(fact_batches):
                 self.state.apply(facts, written)
 
     def topic(self, name: str = "orders", queue_nums: int = 1) -> None:
@@ -148,7 +148,7 @@ class StorageHarness:
         state = self.state
         topics = [*state.topics.values(), *(state.require_topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
         queues = [queue for topic in topics for queue in state.list_readable_queues(topic)]
-        staged = [(name, MessageQueue(STAGE_PREFIX + name, "broker-a", 0)) for name in state.stages.all()]
+        delayed = [(name, MessageQueue(STAGE_PREFIX + name, "broker-a", 0)) for name in state.stages.all()]
         return {
             "topics": state.topics.copy(),
             "groups": state.groups.copy(),
@@ -162,9 +162,23 @@ class StorageHarness:
             "delayed": sorted(state.delayed),
             "halves": sorted(state.halves),
             "stages": state.stages.to_facts(),
-            "staged": {name: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for name, queue in staged},
+            "delayed rows": {name: columns.to_rows(state.store.read(at, *state.bounds(at))) for name, at in delayed},
+            "staged": list_staged(state.store),
             "newest": state.newest_store_ms,
         }
+
+
+def list_staged(store: Any) -> dict[str, dict[MessageQueue, list[bytes]]]:
+    """Returns the bodies of the rows that wait for a commit, by stage and target queue, in their order."""
+    if isinstance(store, Lists):
+        return store.list_staged()
+    found: dict[str, dict[MessageQueue, list[bytes]]] = {}
+    for entry in store.staged.list_index():
+        calls = [entry.parts, *(entry.held[sequence] for sequence in sorted(entry.held))]
+        for queue, part in (each for parts in calls for each in parts):
+            bodies = part.read(store._read_message).column("body").to_pylist()
+            found.setdefault(entry.stage_id, {}).setdefault(queue, []).extend(bodies)
+    return found
 
 
 TIMES_MS = st.integers(-(1 << 41), 1 << 47)

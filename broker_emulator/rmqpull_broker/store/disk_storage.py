@@ -8,19 +8,23 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
-from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, LoggedMessage, RowsStored
+from rmqpull_broker.core.state.ports import Cut, Job, Kept, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.core.state.retention import ClosedSegment, find_cut
 from rmqpull_broker.store.jobs import SaveJob, SnapshotJob
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
+from rmqpull_broker.store.log.log_reader import LogReader
 from rmqpull_broker.store.log.recovery import Recovery, pause_cycle_search
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.queues.chunks import DamagedChunk, SavedChunk
+from rmqpull_broker.store.queues.chunks import DamagedChunk, FreshChunk, Run, SavedChunk
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from rmqpull_broker.store.queues.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles, rebuild_rows
+from rmqpull_broker.store.queues.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles
+from rmqpull_broker.store.queues.repair import rebuild_rows
 from rmqpull_broker.store.snapshots import Snapshot, Snapshots
 from rmqpull_broker.store.vfs import FileSystem
 
+SCATTERED_FACTOR = 4
+"""A job saves at most about this many times ``save_bytes`` of rows in scattered runs."""
 BEHIND_FACTOR = 4
 """Writes wait while more than this many times ``save_bytes`` are unsaved. Above twice as much, messages are refused."""
 
@@ -56,7 +60,8 @@ class DiskStorage:
         self._snapshot_position = 0
         self._mark_position = 0
         self._snapshot_is_next = False
-        self.store = ConsumeQueues(self._load)
+        self._log_reader = LogReader(file_system)
+        self.store = ConsumeQueues(self._load, self._read_message, self._files.cache)
 
     @property
     def _applied_until(self) -> int:
@@ -96,7 +101,7 @@ class DiskStorage:
         return recovery
 
     def _restore(self, state: Snapshotted, snapshot: Snapshot) -> None:
-        self.store.restore(snapshot.queues, snapshot.marks)
+        self.store.restore(snapshot.queues, snapshot.marks, snapshot.spliced, snapshot.staged)
         segment = snapshot.marks[-1].segment if snapshot.marks else 0
         written = LogRange(segment, snapshot.unsaved_since, snapshot.position)
         for fact in snapshot.facts:
@@ -105,7 +110,7 @@ class DiskStorage:
             else:
                 state.apply([fact], written)
         state.newest_store_ms = snapshot.times.store_ms
-        self.store.restore_times(snapshot.times)
+        self.store.segments.times = snapshot.times
         self._snapshot_position = self._mark_position = snapshot.position
 
     def _save_if_due(self) -> None:
@@ -120,11 +125,11 @@ class DiskStorage:
 
     # --- the commit log ------------------------------------------------------------------------------------------
 
-    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept]:
         """Keeps all batches in order. They survive a kill when it returns. Raises OSError, and then keeps none."""
         return self._log.append(fact_batches)
 
-    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         """Keeps all batches if they need no sync, and the log is not in use; None if it must wait. Raises OSError."""
         return self._log.append_at_once(fact_batches)
 
@@ -157,6 +162,7 @@ class DiskStorage:
         try:
             self._log.close()
         finally:
+            self._log_reader.close()
             self._files.close()
             self._file_system.close()
 
@@ -190,8 +196,9 @@ class DiskStorage:
     def due_job(self, state: Snapshotted) -> Job | None:
         """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
         is_snapshot_due = self._applied_until - self._snapshot_position >= self._options.snapshot_bytes
+        is_saving_due = max(self.store.unsaved_bytes, self.store.scattered_bytes) > self._options.save_bytes
         # Chunks saved just before a snapshot need not be in it. Taking turns keeps the snapshot from waiting for ever.
-        if self.store.unsaved_bytes > self._options.save_bytes or is_snapshot_due:
+        if is_saving_due or is_snapshot_due:
             self._snapshot_is_next = is_snapshot_due and not self._snapshot_is_next
             return self._save_job() if self._snapshot_is_next or not is_snapshot_due else self._snapshot_job(state)
         return None
@@ -202,29 +209,47 @@ class DiskStorage:
 
     def _save_job(self) -> SaveJob:
         self.store.finalize_down_to(self._options.save_bytes // 2)
-        return SaveJob(self.store, self._files, self.store.list_ready())
+        return SaveJob(self.store, self._files, self._list_ready(), self._file_system)
+
+    def _list_ready(self) -> list[tuple[MessageQueue, list[FreshChunk | Run]]]:
+        """Returns the chunks that the next job saves: all fresh ones, and a limited number of scattered runs."""
+        ready, left = [], SCATTERED_FACTOR * self._options.save_bytes
+        for queue, chunks in self.store.list_ready():
+            if isinstance(chunks[0], Run):
+                if left <= 0:
+                    continue
+                left -= sum(chunk.byte_count for chunk in chunks)
+            ready.append((queue, chunks))
+        return ready
 
     def _snapshot_job(self, state: Snapshotted, cut: int | None = None) -> SnapshotJob:
         position = self._applied_until
         snapshot = Snapshot(
             position,
-            self.store.newest_times,
+            self.store.segments.times,
             self.store.find_unsaved_since(position),
             [*self.store.list_unsaved(), *state.to_facts()],
             self.store.list_index(),
-            [mark._replace(max_offsets=dict(mark.max_offsets)) for mark in self.store.marks],
+            [mark._replace(max_offsets=dict(mark.max_offsets)) for mark in self.store.segments.marks],
+            {
+                segment: spliced._replace(ends=dict(spliced.ends))
+                for segment, spliced in self.store.segments.spliced.items()
+            },
+            self.store.staged.list_index(),
         )
         return SnapshotJob(self._log, self._files, self._snapshots, snapshot, cut, self._take_over)
 
     def _take_over(self, snapshot: Snapshot) -> None:
         """Starts the next replay at a written snapshot, and deletes the files that nothing refers to any more."""
         self._snapshot_position = snapshot.position
-        self.store.forget_marks_before(self._log.begin)
+        self.store.segments.forget_before(self._log.begin)
+        self._log_reader.forget_before(self._log.begin)
         self._remove_unused_files()
 
     def _remove_unused_files(self) -> None:
         index = self.store.list_index()
-        self._files.remove_all_but({chunk.location.file_number for entry in index for chunk in entry.saved})
+        saved = (chunk for entry in index for chunk in entry.saved)
+        self._files.remove_all_but({chunk.location.file_number for chunk in saved if isinstance(chunk, SavedChunk)})
 
     def _load(self, queue: MessageQueue, chunk: SavedChunk) -> pa.RecordBatch:
         """Returns the rows of a saved chunk; those of a damaged chunk are read from the log.
@@ -240,23 +265,30 @@ class DiskStorage:
             self._files.cache(chunk.location, rows)
             return rows
 
+    def _read_message(self, message: LoggedMessage) -> pa.RecordBatch:
+        """Returns the rows of a message in the log. Raises CorruptLog when it is damaged."""
+        return self._files.load_message(message, self._log_reader.read)
+
     # --- retention -----------------------------------------------------------------------------------------------
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
         """Decides what may be deleted; None when nothing may."""
         closed, store = self._list_closed_segments(), self.store
-        ends_with_messages = store.segment_has_messages
+        ends_with_messages = store.segments.has_messages
         position = find_cut(closed, self._applied_until, limits, now_ms, ends_with_messages=ends_with_messages)
         if position is None:
             return None
         if self._find_lack_of_room() is not None:
             position = closed[0].end  # one segment at a time: pending messages are stored again in the space left
-        return Cut(position, store.find_min_offsets_at(position))
+        is_too_much = limits.log_bytes_max is not None and self._applied_until - closed[0].base > limits.log_bytes_max
+        stage_ids = store.staged.find_before(position)
+        return Cut(position, store.find_min_offsets_at(position), stage_ids, limits.name(is_too_much))
 
     def _list_closed_segments(self) -> list[ClosedSegment]:
         """Returns the segments before the newest one, with the newest times of writing at their ends."""
-        marked = ((segment, self.store.find_mark(segment.end)) for segment in self._log.segments())
-        return [ClosedSegment(*segment, mark.newest_written_ms) for segment, mark in marked if mark is not None]
+        find_written_ms = self.store.segments.find_newest_written_ms
+        aged = ((segment, find_written_ms(*segment)) for segment in self._log.segments())
+        return [ClosedSegment(*segment, written_ms) for segment, written_ms in aged if written_ms is not None]
 
     def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
         """Returns the job that deletes what lies before the cut, after a snapshot that needs none of it."""

@@ -2,42 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 
+import pyarrow as pa
+
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import LoggedMessage
 from rmqpull_broker.core.state.names import DELAY_TOPICS
 from rmqpull_broker.store.log.commit_log import CommitLog
-from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
+from rmqpull_broker.store.log.log_reader import LogReader
+from rmqpull_broker.store.log.segments import CorruptLog
+from rmqpull_broker.store.queues.chunks import (
+    CHUNK_ROWS_MAX,
+    FreshChunk,
+    Run,
+    SavedChunk,
+    make_chunk,
+    merge_chunks,
+)
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from rmqpull_broker.store.queues.queue_files import QueueFiles, release_holes
 from rmqpull_broker.store.snapshots import Snapshot, Snapshots
+from rmqpull_broker.store.vfs import FileSystem
+
+MESSAGE_BYTES_MAX = 64 << 20
+"""The most bytes of messages that a job keeps in memory."""
 
 
 class SaveJob:
-    """Saves chunks of consume queues to queue files."""
+    """Saves chunks of consume queues to queue files, and scattered runs as chunks."""
 
     def __init__(
-        self, store: ConsumeQueues, files: QueueFiles, chunks: Sequence[tuple[MessageQueue, FreshChunk]]
+        self,
+        store: ConsumeQueues,
+        files: QueueFiles,
+        chunks: Sequence[tuple[MessageQueue, list[FreshChunk | Run]]],
+        file_system: FileSystem,
     ) -> None:
         self._store = store
         self._files = files
         self._chunks = chunks
-        self._saved: list[SavedChunk] = []
+        self._messages = _MessageCache(LogReader(file_system))
+        self._saved: list[list[SavedChunk]] = []
 
     def run(self) -> None:
         """Writes the chunks. Raises OSError; the chunks before the failure are saved."""
-        for _, chunk in self._chunks:
-            self._saved.append(chunk.saved(self._files.save(chunk.batch)))
+        try:
+            for _, chunks in self._chunks:
+                self._saved.append([chunk.saved(self._files.save(chunk.batch)) for chunk in self._join(chunks)])
+        except CorruptLog as error:
+            raise OSError(str(error)) from error
+        finally:
+            self._messages.close()
         release_holes()
+
+    def _join(self, chunks: Sequence[FreshChunk | Run]) -> Iterator[FreshChunk]:
+        """Yields the rows of chunks in chunks of full size."""
+        waiting, row_count = list[FreshChunk](), 0
+        for chunk in chunks:
+            for piece in [chunk] if isinstance(chunk, FreshChunk) else self._read_run(chunk):
+                waiting.append(piece)
+                row_count += piece.row_count
+                if row_count >= CHUNK_ROWS_MAX:
+                    yield merge_chunks(waiting)
+                    waiting, row_count = [], 0
+        if waiting:
+            yield merge_chunks(waiting)
+
+    def _read_run(self, run: Run) -> Iterator[FreshChunk]:
+        offset = run.first_offset
+        for part in run.parts:
+            rows = columns.place_rows(part.read(self._messages.read), offset, run.store_ms, run.store_host)
+            yield make_chunk(offset, rows, run.written)
+            offset += part.row_count
 
     def finish(self) -> None:
         """Replaces the rows of the saved chunks by their locations.
 
         The rows stay in the cache while there is room, except delayed messages, which are not read soon.
         """
-        for (queue, chunk), saved in zip(self._chunks, self._saved, strict=False):
-            if self._store.install(queue, chunk, saved) and queue.topic not in DELAY_TOPICS:
-                self._files.cache(saved.location, chunk.batch)
+        for (queue, chunks), saved in zip(self._chunks, self._saved, strict=False):
+            if self._store.install(queue, chunks, saved) and queue.topic not in DELAY_TOPICS:
+                for chunk, its_place in zip(chunks, saved, strict=False):
+                    if isinstance(chunk, FreshChunk):
+                        self._files.cache(its_place.location, chunk.batch)
+
+
+class _MessageCache:
+    """Messages that a job has read, because the parts of one message are in many queues."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+        self._rows: OrderedDict[LoggedMessage, pa.RecordBatch] = OrderedDict()
+        self._byte_count = 0
+
+    def read(self, message: LoggedMessage) -> pa.RecordBatch:
+        """Returns the rows of a message."""
+        rows = self._rows.get(message)
+        if rows is None:
+            rows = self._rows[message] = self._reader.read(message)
+            self._byte_count += message.length
+            while self._byte_count > MESSAGE_BYTES_MAX and len(self._rows) > 1:
+                self._byte_count -= self._rows.popitem(last=False)[0].length
+        return rows
+
+    def close(self) -> None:
+        """Forgets all rows."""
+        self._rows.clear()
+        self._reader.close()
 
 
 class SnapshotJob:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.core.state.ports import Cut, Job, Kept, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 
@@ -21,12 +21,13 @@ class MemoryStorage:
         self.store = ConsumeQueues()
         self._end = 0
 
-    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept]:
         """Gives each batch a position and writes nothing: the state that the facts are applied to is the only copy."""
+        begin = self._end
         self._end += len(fact_batches)
-        return LogRange(0, self._end - len(fact_batches), self._end)
+        return [Kept(LogRange(0, at, at + 1), facts) for at, facts in enumerate(fact_batches, begin)]
 
-    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         """Always appends, because nothing has to be waited for."""
         return self.append(fact_batches)
 
@@ -38,8 +39,7 @@ class MemoryStorage:
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
         """Chooses whole chunks to delete, by age and by the bytes that all queues hold in memory."""
-        min_offsets = self.store.expire(limits, now_ms)
-        return Cut(0, min_offsets) if min_offsets else None
+        return self.store.expire(limits, now_ms)
 
     def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
         """There is no file to delete."""

@@ -9,15 +9,20 @@ little-endian. The checksum covers the position and everything after it::
     |        |        |        |                |                | length | count  |
     +--------+--------+--------+----------------+----------------+--------+--------+
 
-``header`` is JSON. It has the min offset of each queue, its first offset that is in no queue file, and its number of
-chunks in queue files; the max offsets of all queues at the beginning of each segment; and the newest store time. From
-version 4, it also has the newest time of writing, in all and of each segment, and the last ``facts.ClockRead``. The
-chunks follow queue by queue. Each is::
+``header`` is JSON. It has the min offset of each queue, the offset after its chunks, and their number; the max offsets
+of all queues at the beginning of each segment; and the newest store time. From version 4, it also has the newest time
+of writing, in all and of each segment, and the last ``facts.ClockRead``. From version 8, it has the rows of open stages
+and what commits made readable in each segment, and a table of store hosts. The chunks follow queue by queue. Each is::
 
     first offset, rows, first and last store time in ms        4 x int64
     segment, begin and end of its rows in the log              3 x int64
-    queue file, offset, length, crc32                          4 x int64
+    queue file, or segment; offset or log position;            4 x int64
+        length; crc32
     bytes of its rows as limits count them, -1 if not known    int64 (not in version 2)
+    store host in the table; -1 for a chunk in a queue file    int64 (from version 8)
+    its first row in the message, rows of the message          2 x int64 (from version 8)
+
+A chunk with a store host is a part of a message in the log.
 
 ``record`` has the form of a record of the commit log. Its facts are the rest of the state: topics, groups, offsets, and
 the messages that are in no queue file.
@@ -30,25 +35,29 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.facts import Fact, LoggedMessage
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import record
-from rmqpull_broker.store.queues.chunks import Location, SavedChunk
-from rmqpull_broker.store.queues.consume_queues import NewestTimes, QueueIndex, SegmentMark
+from rmqpull_broker.store.queues.chunks import Location, Run, RunPart, SavedChunk
+from rmqpull_broker.store.queues.consume_queues import QueueIndex
+from rmqpull_broker.store.queues.segment_marks import NewestTimes, SegmentMark, SplicedSegment
+from rmqpull_broker.store.queues.staged_rows import StagedIndex
 from rmqpull_broker.store.vfs import FileSystem
 
 SNAPSHOT_MAGIC = b"RMQSNAP\x00"
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 8
+"""A flipped bit of it, as of the log's, makes no other version that is read."""
 
 _HEADER = struct.Struct("<8sIIQQII")
 _CHECKED = struct.Struct("<QQII")
-_CHUNK = struct.Struct("<12q")
-_CHUNKS = {2: struct.Struct("<11q"), 3: _CHUNK, SNAPSHOT_VERSION: _CHUNK}
-_UNKNOWN = -1
+_CHUNK = struct.Struct("<15q")
+_CHUNKS = {2: struct.Struct("<11q"), 3: struct.Struct("<12q"), 4: struct.Struct("<12q"), SNAPSHOT_VERSION: _CHUNK}
+_UNKNOWN = _IN_FILE = -1
 
 
 class DamagedSnapshot(Exception):
@@ -64,23 +73,32 @@ class Snapshot(NamedTuple):
     facts: Sequence[Fact]
     queues: Sequence[QueueIndex]
     marks: Sequence[SegmentMark]
+    spliced: Mapping[int, SplicedSegment]
+    staged: Sequence[StagedIndex]
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Encodes a snapshot."""
+    hosts: dict[str, int] = {}
+    chunks = [[*_encode_chunks(entry.saved, hosts)] for entry in snapshot.queues]
     header = {
         "newestStoreMs": snapshot.times.store_ms,
         "newestWrittenMs": snapshot.times.written_ms,
         "lastReadMs": snapshot.times.last_read_ms,
         "unsavedSince": snapshot.unsaved_since,
-        "queues": [[entry.queue, entry.min_offset, entry.unsaved_from, len(entry.saved)] for entry in snapshot.queues],
+        "queues": [
+            [entry.queue, entry.min_offset, entry.unsaved_from, len(own)]
+            for entry, own in zip(snapshot.queues, chunks, strict=True)
+        ],
         "marks": [[*mark[:2], list(mark.max_offsets.items()), mark.newest_written_ms] for mark in snapshot.marks],
+        "hosts": list(hosts),
+        "spliced": [[segment, ms, list(ends.items())] for segment, (ms, ends) in snapshot.spliced.items()],
+        "staged": [[*entry[:-1], list(entry.held.items())] for entry in snapshot.staged],
     }
     header_bytes = json.dumps(header, separators=(",", ":")).encode()
-    chunks = [_encode_chunk(chunk) for entry in snapshot.queues for chunk in entry.saved]
-    count_record_bytes = record.encode_record(snapshot.facts, snapshot.position)
-    sizes = (snapshot.position, len(count_record_bytes), len(header_bytes), len(chunks))
-    payload = b"".join([header_bytes, *chunks, count_record_bytes])
+    facts = record.encode_record(snapshot.facts, snapshot.position)
+    sizes = (snapshot.position, len(facts), len(header_bytes), sum(map(len, chunks)))
+    payload = b"".join([header_bytes, *chain.from_iterable(chunks), facts])
     checksum = zlib.crc32(payload, zlib.crc32(_CHECKED.pack(*sizes)))
     return _HEADER.pack(SNAPSHOT_MAGIC, SNAPSHOT_VERSION, checksum, *sizes) + payload
 
@@ -95,40 +113,92 @@ def decode_snapshot(data: memoryview) -> Snapshot:
         raise DamagedSnapshot(f"it begins with {magic!r} instead of {SNAPSHOT_MAGIC!r}")
     chunk_form = _CHUNKS.get(version)
     if chunk_form is None:
-        raise DamagedSnapshot(f"its format version is {version}; this release reads versions 2 to {SNAPSHOT_VERSION}")
+        raise DamagedSnapshot(
+            f"its format version is {version}; this release reads versions 2, 3, 4 and {SNAPSHOT_VERSION}"
+        )
     payload = data[_HEADER.size :]
     if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(*sizes))) != checksum:
         raise DamagedSnapshot("it fails its checksum")
     chunks_end = header_length + chunk_count * chunk_form.size
     header = json.loads(bytes(payload[:header_length]))
-    chunks = [_decode_chunk(values) for values in chunk_form.iter_unpack(payload[header_length:chunks_end])]
+    chunks = list(chunk_form.iter_unpack(payload[header_length:chunks_end]))
     # A copy, so that its Arrow buffers are aligned.
     frame = record.read_frame(memoryview(bytes(payload[chunks_end:])), 0)
     if frame is None or frame.size != record_length:
         raise DamagedSnapshot("its record is not complete")
     facts = list(record.decode_payload(frame.payload))
-    index = _decode_index(header["queues"], chunks)
+    index = _decode_index(header["queues"], chunks, header.get("hosts", []))
     marks = [_decode_mark(*form) for form in header["marks"]]
     newest_ms = header["newestStoreMs"]
     times = NewestTimes(newest_ms, header.get("newestWrittenMs", newest_ms), header.get("lastReadMs", 0))
-    return Snapshot(position, times, header["unsavedSince"], facts, index, marks)
+    spliced = {
+        segment: SplicedSegment(committed_ms, {MessageQueue(*queue): end for queue, end in ends})
+        for segment, committed_ms, ends in header.get("spliced", [])
+    }
+    staged = [_decode_staged(*form) for form in header.get("staged", [])]
+    return Snapshot(position, times, header["unsavedSince"], facts, index, marks, spliced, staged)
 
 
-def _encode_chunk(chunk: SavedChunk) -> bytes:
-    return _CHUNK.pack(*chunk[:4], *chunk.written, *chunk.location, _UNKNOWN if chunk.size is None else chunk.size)
+def _encode_chunks(chunks: Iterable[SavedChunk | Run], hosts: dict[str, int]) -> Iterator[bytes]:
+    """Yields chunks, and the parts of runs. Adds new store hosts to the table."""
+    for chunk in chunks:
+        if isinstance(chunk, SavedChunk):
+            size = _UNKNOWN if chunk.size is None else chunk.size
+            yield _CHUNK.pack(*chunk[:4], *chunk.written, *chunk.location, size, _IN_FILE, 0, 0)
+            continue
+        offset, host = chunk.first_offset, hosts.setdefault(chunk.store_host, len(hosts))
+        for message, begin, row_count, size in chunk.parts:
+            assert isinstance(message, LoggedMessage), "snapshots refer to a log"
+            *place, message_rows = message
+            span = offset, row_count, chunk.store_ms, chunk.store_ms
+            yield _CHUNK.pack(*span, *chunk.written, *place, size, host, begin, message_rows)
+            offset += row_count
+
+
+def _decode_chunks(forms: Iterable[tuple[int, ...]], hosts: Sequence[str]) -> list[SavedChunk | Run]:
+    """Returns chunks, and runs of the parts that were one before."""
+    found: list[SavedChunk | Run] = []
+    for values in forms:
+        host, begin, message_rows = values[12:] or (_IN_FILE, 0, 0)
+        if host == _IN_FILE:
+            found.append(_decode_chunk(values))
+            continue
+        first_offset, row_count, store_ms, _, *others = values
+        written = LogRange(others[0], others[1], others[2])
+        message = LoggedMessage(others[3], others[4], others[5], others[6], message_rows)
+        part, last = RunPart(message, begin, row_count, others[7]), found[-1] if found else None
+        place = first_offset, store_ms, hosts[host], written
+        if isinstance(last, Run) and place == (last.first_offset + last.row_count, *last[2:5]):
+            count = last.row_count + row_count
+            parts, ends = [*last.parts, part], [*last.ends, count]
+            found[-1] = last._replace(row_count=count, parts=parts, ends=ends, byte_count=last.byte_count + part.size)
+        else:
+            found.append(Run(first_offset, row_count, *place[1:], [part], [row_count], part.size))
+    return found
+
+
+def _decode_staged(
+    stage_id: str, written: list[int], written_ms: int, next_sequence: int, parts: list[Any], held: list[Any]
+) -> StagedIndex:
+    calls = {sequence: _decode_parts(of_call) for sequence, of_call in held}
+    return StagedIndex(stage_id, LogRange(*written), written_ms, next_sequence, _decode_parts(parts), calls)
+
+
+def _decode_parts(forms: list[Any]) -> list[tuple[MessageQueue, RunPart]]:
+    return [(MessageQueue(*queue), RunPart(LoggedMessage(*message), *others)) for queue, (message, *others) in forms]
 
 
 def _decode_chunk(values: tuple[int, ...]) -> SavedChunk:
     first_offset, row_count, first_ms, last_ms = values[:4]
-    size = next(iter(values[11:]), _UNKNOWN)
+    size = values[11] if len(values) > 11 else _UNKNOWN
     written, location = LogRange(*values[4:7]), Location(*values[7:11])
     return SavedChunk(first_offset, row_count, first_ms, last_ms, written, location, None if size < 0 else size)
 
 
-def _decode_index(queues: list[Any], chunks: list[SavedChunk]) -> list[QueueIndex]:
+def _decode_index(queues: list[Any], chunks: Sequence[tuple[int, ...]], hosts: Sequence[str]) -> list[QueueIndex]:
     index, begin = [], 0
     for queue, min_offset, unsaved_from, chunk_count in queues:
-        saved = chunks[begin : begin + chunk_count]
+        saved = _decode_chunks(chunks[begin : begin + chunk_count], hosts)
         index.append(QueueIndex(MessageQueue(*queue), min_offset, unsaved_from, saved))
         begin += chunk_count
     return index

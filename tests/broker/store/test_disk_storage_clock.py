@@ -181,9 +181,9 @@ class Life:
         self.broker.expire(self.now_ms, RetentionLimits(HOUR_MS, 4_000))
 
     def restart(self, how: str) -> None:
-        before, times = self.broker.observed(), self.broker.storage.store.newest_times
+        before, times = self.broker.observed(), self.broker.storage.store.segments.times
         self.disk, self.broker = restart(self.disk, self.broker, how)
-        assert (self.broker.observed(), self.broker.storage.store.newest_times) == (before, times)
+        assert (self.broker.observed(), self.broker.storage.store.segments.times) == (before, times)
 
     # --- what must hold --------------------------------------------------------------------------------------------
 

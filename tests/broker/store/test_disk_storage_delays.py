@@ -21,6 +21,7 @@ from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import small_facts
+from rmqpull_broker.store.queues.chunks import SavedChunk
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness
 
@@ -182,6 +183,7 @@ def test_a_saved_chunk_of_delayed_messages_leaves_the_memory(topic: str, is_kept
     broker.write([[RowsStored(queue, rows)]])
     broker.keep_up()
     ((_, _, _, saved),) = [entry for entry in broker.storage.store.list_index() if entry.queue == queue]
-    assert len(saved) == 1
-    assert (broker.storage._files._chunk_cache.get(saved[0].location) is not None) == is_kept
+    (chunk,) = saved
+    assert isinstance(chunk, SavedChunk)
+    assert (broker.storage._files._chunk_cache.get(chunk.location) is not None) == is_kept
     assert broker.bodies(queue) == [bytes(900)] * 9

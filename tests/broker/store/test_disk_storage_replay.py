@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.admin.groups import delete_group, ensure_group
 from rmqpull_broker.core.admin.topics import create_topic, delete_topic
+from rmqpull_broker.core.errors import PreconditionFailed
 from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.pulling.consumer_offsets import (
     answer_reset,
@@ -22,7 +24,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
 )
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, check_transactions, end_transaction
-from rmqpull_broker.core.sending.publishing import Published
+from rmqpull_broker.core.sending.publishing import Published, TopicPart
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, stage, store_next
 from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
@@ -31,6 +33,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, LostRange, TransactionId
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
+from rmqpull_broker.store.log import logged_columns
 from tests.harness.core import check_batch
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.message_lists import Lists
@@ -146,16 +149,27 @@ TIMED = st.one_of(
 BATCHES = st.builds(TransactionId, st.sampled_from(["query", "write"]), st.integers(0, 2) | st.none())
 
 
-def hand_over(batch: TransactionId, stage_id: str, sequence: int, bodies: list[bytes]) -> Command:
-    published = Published("orders", pa.record_batch({"body": pa.array(bodies, pa.binary())}), "client")
-    return lambda sender, draft, now_ms: stage(
-        draft, sender, batch, stage_id, sequence, check_batch(sender, published, now_ms), now_ms
-    )
+def hand_over(
+    batch: TransactionId, stage_id: str, sequence: int, bodies: list[bytes], delayed_count: int = 0
+) -> Command:
+    """Stages messages, and after them delayed ones, of another topic."""
+    all_bodies = [*bodies, *[b"later"] * delayed_count]
+    parts = [TopicPart("orders", len(bodies)), TopicPart("later", delayed_count)][: 2 if delayed_count else 1]
+
+    def command(sender: Sender, draft: Draft, now_ms: int) -> object:
+        dues = [*[None] * len(bodies), *[(now_ms + 500) * 1000] * delayed_count]
+        rows = pa.record_batch(
+            {"body": pa.array(all_bodies, pa.binary()), "deliveryTimestamp": pa.array(dues, pa.timestamp("us", "UTC"))}
+        )
+        checked = check_batch(sender, Published("", rows, "client", parts=parts), now_ms)
+        return stage(draft, sender, batch, stage_id, sequence, checked, now_ms)
+
+    return command
 
 
 def commit_batch(batch: TransactionId, named: dict[str, int]) -> Command:
     stages = [CommittedStage(*entry) for entry in named.items()]
-    return lambda sender, draft, now_ms: commit_stages(draft, batch, stages)
+    return lambda sender, draft, now_ms: commit_stages(draft, "host", batch, stages, now_ms)
 
 
 def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
@@ -179,6 +193,7 @@ STAGED = st.one_of(
         st.sampled_from(["a", "b"]),
         st.integers(0, 1),
         st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4),
+        st.sampled_from([0, 0, 2]),
     ),
     st.builds(commit_batch, BATCHES, st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 2))),
     st.just(store_staged),
@@ -332,27 +347,76 @@ def test_a_broker_keeps_its_state_through_restarts_crashes_and_retention(
     story.check()
 
 
-def test_retention_passes_stages_by() -> None:
-    eager = StorageOptions(segment_bytes=64, save_bytes=0, snapshot_bytes=64, free_bytes_min=0, cache_bytes=1)
-    story, batch = Story(eager), TransactionId("query", 1)
+ONE_SEGMENT_EACH = StorageOptions(segment_bytes=64, save_bytes=0, snapshot_bytes=64, free_bytes_min=0, cache_bytes=1)
+
+
+def bodies_of_orders(story: Story) -> list[bytes]:
+    queues = story.model.list_readable_queues(story.model.require_topic("orders"))
+    return [body for queue in queues if any(story.broker.bodies(queue)) for body in story.broker.bodies(queue)]
+
+
+def test_retention_drops_an_open_stage_with_rows_in_what_it_deletes() -> None:
+    story, batch = Story(ONE_SEGMENT_EACH), TransactionId("query", 1)
     story.act(SEEDS)
     for action in (
-        [hand_over(batch, "a", 0, [b"saved"])],
+        [hand_over(batch, "a", 0, [b"old"])],
         "keep up",
         [hand_over(batch, "a", 1, [b"fresh"]), send("orders", [Message(b"seen", "ID")])],
         [send("orders", [Message(b"newest", "ID")])],
         ("expire", 0, None),
         "restart",
-        [commit_batch(batch, {"a": 2})],
-        [store_staged, store_staged],
-        "restart",
     ):
         story.act(action)
         story.check()
     assert story.broker.storage._log.begin > 0
-    stored = [
-        queue
-        for queue in story.model.list_readable_queues(story.model.require_topic("orders"))
-        if any(story.broker.bodies(queue))
-    ]
-    assert [body for queue in stored for body in story.broker.bodies(queue)] == [b"saved", b"newest", b"fresh"]
+    draft = Draft(story.broker.state)
+    for command in (commit_batch(batch, {"a": 2}), hand_over(batch, "a", 2, [b"more"])):
+        with pytest.raises(PreconditionFailed, match=r"stage a was dropped: .* fileReservedTime deletes"):
+            command(story.broker.sender, draft, story.now_ms)
+    assert bodies_of_orders(story) == [b"newest"]
+
+
+def test_a_stage_that_is_committed_after_its_segment_is_old_keeps_the_segment() -> None:
+    """Its rows are as old as their commit."""
+    story, batch = Story(ONE_SEGMENT_EACH), TransactionId("query", 1)
+    story.act(SEEDS)
+    for action in (
+        [hand_over(batch, "a", 0, [b"staged"])],
+        [send("orders", [Message(b"seen", "ID")])],
+        *[[send("orders", [Message(b"newer", "ID")])] for _ in range(5)],
+        [commit_batch(batch, {"a": 1})],
+        [send("invoices", [Message(b"x", "ID", message_group="g")])],
+        ("expire", 25, None),
+        "restart",
+    ):
+        story.act(action)
+        story.check()
+    assert b"staged" in bodies_of_orders(story)
+
+
+def test_a_limit_by_size_leaves_no_hole_before_rows_that_were_committed_late() -> None:
+    story, batch = Story(ONE_SEGMENT_EACH), TransactionId("query", 1)
+    story.act(SEEDS)
+    for action in (
+        [hand_over(batch, "a", 0, [b"staged"])],
+        [send("orders", [Message(b"before", "ID")])],
+        [commit_batch(batch, {"a": 1})],
+        *[[send("orders", [Message(b"after", "ID")])] for _ in range(2)],
+    ):
+        story.act(action)
+        story.check()
+    positions = [segment.base for segment in story.broker.storage._log.segments()]
+    bounds = {queue: story.broker.state.bounds(queue) for queue in story.broker.state.store.list_queues()}
+    staged_in = next(queue for queue in bounds if b"staged" in story.broker.bodies(queue))
+    behind = story.broker.bodies(staged_in).index(b"staged") + 1
+    assert dict(story.broker.storage.store.find_min_offsets_at(positions[2]))[staged_in] == behind
+    story.act(("expire", 1 << 40, 0))
+    story.check()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_parts() -> Iterator[None]:
+    """Parts of two rows are large, so that queues refer to the log."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logged_columns, "PART_ROWS_MIN", 2)
+        yield

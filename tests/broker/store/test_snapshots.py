@@ -6,10 +6,10 @@ import pytest
 
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.facts import GroupPut
-from rmqpull_broker.store.queues.consume_queues import NewestTimes
+from rmqpull_broker.store.queues.segment_marks import NewestTimes
 from rmqpull_broker.store.snapshots import _HEADER, DamagedSnapshot, Snapshot, decode_snapshot, encode_snapshot
 
-SNAPSHOT = Snapshot(7, NewestTimes(3, 2, 1), 5, [GroupPut(GroupConfig("g"))], [], [])
+SNAPSHOT = Snapshot(7, NewestTimes(3, 2, 1), 5, [GroupPut(GroupConfig("g"))], [], [], {}, [])
 DATA = encode_snapshot(SNAPSHOT)
 
 

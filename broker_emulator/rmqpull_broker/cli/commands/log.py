@@ -16,7 +16,7 @@ import click
 from rmqpull_broker.cli.frame import Group, as_json
 from rmqpull_broker.cli.output import Refused, show_fields, show_json, show_table
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.state.facts import ColumnsStaged, ColumnsStored, Fact, RowsStored
 from rmqpull_broker.store.inspection import Damage, LoggedRecord, VerifyReport, dump, verify
 from rmqpull_broker.store.log.segments import CorruptLog, list_segment_bases, segment_name
 from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
@@ -139,6 +139,8 @@ def _describe_fact(fact: Fact) -> dict[str, Any]:
         return {"queue": str(fact.queue), "firstOffset": fact.rows[0].queue_offset, "messages": len(fact.rows)}
     if isinstance(fact, ColumnsStored):
         return {"parts": [_to_json(part) for part in fact.parts]}
+    if isinstance(fact, ColumnsStaged):
+        return {name: value for name, value in _fields(fact).items() if name not in ("batch", "messages")}
     return _fields(fact)
 
 

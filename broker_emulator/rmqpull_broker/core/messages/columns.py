@@ -39,6 +39,11 @@ STORED_SCHEMA = pa.schema(
     ]
 )
 
+UNPLACED_SCHEMA = pa.schema(
+    [field for field in STORED_SCHEMA if field.name not in ("queueOffset", "storeTimestamp", "storeHost")]
+)
+"""The columns of messages without what a queue gives them: offset, store time and store host (:func:`place_rows`)."""
+
 
 def make_offset_column(first_offset: int, row_count: int) -> pa.Array:
     """Returns ``row_count`` consecutive offsets as int64, without a Python object for each."""
@@ -199,6 +204,33 @@ def format_milliseconds(times: pa.Array) -> pa.Array:
 def count_bytes(batch: pa.RecordBatch) -> int:
     """Returns the sum of :func:`count_row_bytes`."""
     return int(pc.sum(count_row_bytes(batch)).as_py() or 0)
+
+
+def sum_parts(values: pa.Array, row_counts: Sequence[int]) -> list[int]:
+    """Returns the sum of the values of each part: the next so many rows (int64)."""
+    sums = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(values)])
+    edges = sums.take(pa.array([0, *itertools.accumulate(row_counts)], pa.int64()))
+    return pc.subtract(edges.slice(1), edges.slice(0, len(row_counts))).to_pylist()  # type: ignore[no-any-return]
+
+
+def count_body_bytes(batch: pa.RecordBatch) -> pa.Array:
+    """Returns the bytes of the body of each row (int64)."""
+    return _count_value_bytes(batch.column("body"))
+
+
+def place_rows(batch: pa.RecordBatch, first_offset: int, store_ms: int, store_host: str) -> pa.RecordBatch:
+    """Returns rows in ``STORED_SCHEMA`` with consecutive offsets, one store time and one store host.
+
+    ``batch`` may lack these three columns.
+    """
+    count = batch.num_rows
+    given = {
+        "queueOffset": make_offset_column(first_offset, count),
+        "storeTimestamp": make_constant_column(store_ms * 1000, TIMESTAMP, count),
+        "storeHost": make_constant_column(store_host, pa.string(), count),
+    }
+    arrays = [given[name] if name in given else batch.column(name) for name in STORED_SCHEMA.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
 
 
 def count_text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:

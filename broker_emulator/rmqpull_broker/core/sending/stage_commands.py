@@ -1,16 +1,17 @@
-"""Commands on stages: write tasks stage messages, a commit makes all of them readable, or they are dropped.
+"""Commands on stages: write tasks stage messages, a commit makes all of them readable at once, or they are dropped.
 
     =======================  =====================================================================================
     command                  what it changes
     =======================  =====================================================================================
-    stage                    stores rows in the hidden queue of the stage; their target queues are selected already
-    commit                   the broker will store all rows in their target queues, even after a restart
-    store_next               stores the rows of one call in their target queues, with offsets and a store time
+    stage                    stores rows that nobody can read; their target queues are selected already
+    commit                   gives the rows offsets and a store time, all of them in one fact
+    store_next               stores the delayed rows of one call again, in the system queue in which they wait
     drop                     deletes the rows
     =======================  =====================================================================================
 
-A commit may be larger than the memory, so its rows are stored call by call. The rows of a call and the fact that they
-are stored are one batch of facts, so a call is stored once. The log has the commit before the first row is readable.
+The log has each row once, in the record of its call; a commit says where these records belong. Delayed rows are
+different: each becomes a message of a system queue, so they are stored call by call after the commit. The rows of a
+call and the fact that they are stored are one batch of facts, so a call is stored once.
 """
 
 from __future__ import annotations
@@ -28,20 +29,23 @@ from rmqpull_broker.core.sending import commits
 from rmqpull_broker.core.sending.commits import Outcome
 from rmqpull_broker.core.sending.publishing import CheckedBatch
 from rmqpull_broker.core.sending.sender import Sender
-from rmqpull_broker.core.sending.storing import BatchToStore
+from rmqpull_broker.core.sending.storing import BatchToStore, split_delayed
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
     CallStaged,
+    ColumnsStaged,
     ColumnsStored,
     CommitRecord,
     QueuePart,
+    Splice,
     StagedCallStored,
+    StagedPart,
     StagesCommitted,
     StagesEnded,
     TransactionId,
 )
 from rmqpull_broker.core.state.names import STAGE_PREFIX
-from rmqpull_broker.core.state.stages import CALL_BYTES, Stage, StagedCall
+from rmqpull_broker.core.state.stages import CALL_BYTES, PART_BYTES, Placed, Stage, StagedCall
 
 STAGES_MAX = 10_000
 """Stages that may be open at a time."""
@@ -77,6 +81,7 @@ def stage(
     commits.refuse_older(transaction, draft.find_newest_commit(transaction.writer))
     if draft.has_committed(transaction):
         return False
+    _refuse_dropped(draft, stage_id)
     found = draft.find_stage(stage_id)
     if found is None and draft.count_stages() >= STAGES_MAX:
         raise TooManyRequests(
@@ -87,19 +92,51 @@ def stage(
         raise PreconditionFailed(f"stage {stage_id} is committed, or belongs to another transaction")
     if found is not None and found.has(sequence):
         return True
-    to_store = sender.prepare(draft, checked, now_ms)
-    byte_count = columns.count_bytes(to_store.batch)
-    _check_limits(draft, transaction, stage_id, to_store.batch.num_rows, byte_count)
-    queue = _find_stage_queue(draft, stage_id)
-    first_offset = draft.find_next_offset(queue)
-    offsets = columns.make_offset_column(first_offset, to_store.batch.num_rows)
-    rows = to_store.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
-    draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
-    draft.add(CallStaged(transaction, stage_id, sequence, first_offset, tuple(to_store.queues), timeout_ms, byte_count))
+    placed, delayed = split_delayed(sender.prepare(draft, checked, now_ms))
+    parts = _measure_parts(placed)
+    delayed_bytes = columns.count_bytes(delayed.batch) if delayed.queues else 0
+    row_count = placed.batch.num_rows + delayed.batch.num_rows
+    byte_count = sum(part.byte_count for part in parts) + delayed_bytes
+    _check_limits(draft, transaction, stage_id, row_count, byte_count, len(parts))
+    if parts:
+        rows = placed.batch.select(columns.UNPLACED_SCHEMA.names)
+        draft.add(ColumnsStaged(transaction, stage_id, sequence, parts, timeout_ms, now_ms, rows))
+    if delayed.queues:
+        queue = _find_stage_queue(draft, stage_id)
+        first_offset = draft.find_next_offset(queue)
+        offsets = columns.make_offset_column(first_offset, delayed.batch.num_rows)
+        rows = delayed.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
+        draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
+        targets = tuple(delayed.queues)
+        draft.add(CallStaged(transaction, stage_id, sequence, first_offset, targets, timeout_ms, delayed_bytes))
     return True
 
 
-def _check_limits(draft: Draft, transaction: TransactionId, stage_id: str, row_count: int, byte_count: int) -> None:
+def _refuse_dropped(draft: Draft, stage_id: str) -> None:
+    """Raises PreconditionFailed for a stage that retention dropped."""
+    limit = draft.find_dropping_limit(stage_id)
+    if limit is not None:
+        raise PreconditionFailed(
+            f"stage {stage_id} was dropped: its oldest rows were in the part of the log that {limit} deletes. Raise "
+            f"{limit} on the broker, or write less at a time"
+        )
+
+
+def _measure_parts(placed: BatchToStore) -> tuple[StagedPart, ...]:
+    if not placed.queues:
+        return ()
+    counts = [count for _, count in placed.queues]
+    body_bytes = columns.sum_parts(columns.count_body_bytes(placed.batch), counts)
+    byte_counts = columns.sum_parts(columns.count_row_bytes(placed.batch), counts)
+    return tuple(
+        StagedPart(queue, count, *sizes)
+        for (queue, count), *sizes in zip(placed.queues, body_bytes, byte_counts, strict=True)
+    )
+
+
+def _check_limits(
+    draft: Draft, transaction: TransactionId, stage_id: str, row_count: int, byte_count: int, part_count: int
+) -> None:
     """Raises TooManyRequests unless the stage may also have these rows."""
     found = draft.find_stage(stage_id) or Stage(transaction)
     for what, staged, added, limit in (
@@ -113,10 +150,11 @@ def _check_limits(draft: Draft, transaction: TransactionId, stage_id: str, row_c
                 "so that each has fewer rows (in Spark, repartition the rows before the write)"
             )
     staged = draft.state.stages.state_bytes
-    if staged + CALL_BYTES > STATE_BYTES_MAX:
+    if staged + CALL_BYTES + PART_BYTES * part_count > STATE_BYTES_MAX:
         raise TooManyRequests(
             f"stage {stage_id} of transaction {transaction.writer} cannot grow: the state of all stages, about "
-            f"{CALL_BYTES} bytes for each call, takes {staged:,} of at most {STATE_BYTES_MAX:,} bytes of memory. "
+            f"{CALL_BYTES} bytes for each call and {PART_BYTES} for each of its queues, takes {staged:,} of at most "
+            f"{STATE_BYTES_MAX:,} bytes of memory. "
             "Commit or drop other transactions first, or send more rows in each call (in Spark, raise batchBytes)"
         )
 
@@ -130,8 +168,10 @@ class CommittedStage(NamedTuple):
 
 def commit(
     draft: Draft,
+    store_host: str,
     transaction: TransactionId,
     named: Sequence[CommittedStage],
+    now_ms: int,
     record: CommitRecord | None = None,
     row_count: int | None = None,
     *,
@@ -139,6 +179,8 @@ def commit(
 ) -> Outcome:
     """Commits a transaction with exactly these stages and drops its other stages, unless it was committed before.
 
+    All rows become readable at once, with the same store time in each queue. A topic that has changed since they were
+    staged may have fewer queues: rows of a queue that producers no longer see go to another queue of the topic.
     ``row_count`` is the number of rows that the stages must have in all; None if the writer does not report it. With
     ``refuse_gap``, nothing changes if numbers are missing before that of the transaction.
 
@@ -173,8 +215,27 @@ def commit(
     if outdated:
         draft.add(StagesEnded(outdated))
     if not was_committed:
-        draft.add(StagesCommitted(transaction, stage_ids, record if transaction.number is not None else None))
+        splices = _splice(draft, store_host, stage_ids, now_ms)
+        kept_record = record if transaction.number is not None else None
+        draft.add(StagesCommitted(transaction, stage_ids, kept_record, splices))
     return outcome
+
+
+def _splice(draft: Draft, store_host: str, stage_ids: Sequence[str], now_ms: int) -> tuple[Splice, ...]:
+    """Returns where the rows of stages become readable."""
+    placed: dict[MessageQueue, Placed] = {}
+    for stage_id in stage_ids:
+        for source, its_rows in draft.require_stage(stage_id).placed.items():
+            placed[source] = placed.get(source, Placed()).sum(its_rows)
+    topics, next_offsets, splices = _CurrentQueues(draft), dict[MessageQueue, int](), list[Splice]()
+    for source, (row_count, body_bytes, _) in sorted(placed.items()):
+        if (queue := topics.find_queue(source)) is None:
+            raise PreconditionFailed(f"topic {source.topic}, for which the stages have messages, is deleted")
+        first_offset = next_offsets.get(queue) or draft.find_next_offset(queue)
+        next_offsets[queue] = first_offset + row_count
+        store_ms, host = draft.find_store_ms(queue, now_ms), draft.find_store_host(queue, store_host)
+        splices.append(Splice(source, queue, first_offset, row_count, body_bytes, store_ms, host))
+    return tuple(splices)
 
 
 def count_missing(draft: Draft, transaction: TransactionId) -> int:
@@ -189,6 +250,7 @@ def _decide_outcome(draft: Draft, transaction: TransactionId, record: CommitReco
 
 
 def _check_complete(draft: Draft, transaction: TransactionId, entry: CommittedStage) -> None:
+    _refuse_dropped(draft, entry.stage_id)
     found = draft.find_stage(entry.stage_id)
     if found is None or found.transaction != transaction or found.is_committed:
         raise PreconditionFailed(
@@ -205,7 +267,7 @@ def _check_complete(draft: Draft, transaction: TransactionId, entry: CommittedSt
 
 
 def store_next(draft: Draft, sender: Sender, stage_id: str, now_ms: int) -> int:
-    """Stores the rows of the first call of a committed stage. Returns the number of rows with a deleted topic.
+    """Stores the delayed rows of the first call of a committed stage. Returns how many had a deleted topic.
 
     A topic that has changed since may have fewer queues. Rows of a queue that producers no longer see go to another
     queue of the topic. Raises what ``Sender.store`` raises; then the caller must try again.
@@ -231,7 +293,7 @@ def store_next(draft: Draft, sender: Sender, stage_id: str, now_ms: int) -> int:
     if stage.call_count == 1:
         draft.add(StagesEnded((stage_id,)))
     stored_count: int = sum(count for _, count in queues)
-    return call.row_count - stored_count
+    return call.delayed_count - stored_count
 
 
 class _CurrentQueues:
@@ -253,7 +315,7 @@ class _CurrentQueues:
 
 
 def _read_rows(draft: Draft, stage_id: str, call: StagedCall) -> pa.RecordBatch:
-    until_offset = call.first_offset + call.row_count
+    until_offset = call.first_offset + call.delayed_count
     pieces = list(draft.state.store.read(_find_stage_queue(draft, stage_id), call.first_offset, until_offset))
     return pieces[0] if len(pieces) == 1 else columns.concat_batches(pieces)
 

@@ -113,6 +113,23 @@ def store_batch(
     return parts
 
 
+def split_delayed(to_store: BatchToStore) -> tuple[BatchToStore, BatchToStore]:
+    """Splits a batch into rows that need not wait, and delayed rows. Either may have no rows, and then no queues."""
+    delays = to_store.batch.column("deliveryTimestamp")
+    if delays.null_count == len(delays):
+        return to_store, BatchToStore((), to_store.batch.slice(0, 0))
+    if not delays.null_count:
+        return BatchToStore((), to_store.batch.slice(0, 0)), to_store
+    counts = [count for _, count in to_store.queues]
+    delayed_counts = columns.sum_parts(delays.is_valid().cast(pa.int64()), counts)
+    plain = [(queue, count - delayed) for (queue, count), delayed in zip(to_store.queues, delayed_counts, strict=True)]
+    delayed = [(queue, count) for (queue, _), count in zip(to_store.queues, delayed_counts, strict=True)]
+    return (
+        BatchToStore([part for part in plain if part[1]], to_store.batch.filter(delays.is_null())),
+        BatchToStore([part for part in delayed if part[1]], to_store.batch.filter(delays.is_valid())),
+    )
+
+
 def _store_row_by_row(draft: Draft, to_store: BatchToStore, now_ms: int, store_host: str) -> tuple[QueuePart, ...]:
     """Stores a batch with delayed messages."""
     targets = (queue for queue, count in to_store.queues for _ in range(count))

@@ -12,6 +12,7 @@ from rmqpull_broker.core.state.delayed_messages import DelayedMessages
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     ClockRead,
+    ColumnsStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -32,6 +33,7 @@ from rmqpull_broker.core.state.facts import (
     StagesEnded,
     StillDelayed,
     StillReset,
+    StillStaged,
     StillWaiting,
     TopicDeleted,
     TopicPut,
@@ -159,7 +161,13 @@ class BrokerState(TopicsAndGroups):
                 self.request_modes[topic_name, group] = fact
             case RowsLost():
                 self._add_lost_rows(fact)
-            case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
+            case ColumnsStaged(written_ms=written_ms):
+                self.newest_store_ms = max(self.newest_store_ms, written_ms)
+                self.stages.apply(fact)
+            case StagesCommitted():
+                self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
+                self.stages.apply(fact)
+            case CallStaged() | StillStaged() | StagedCallStored() | StagesEnded():
                 self.stages.apply(fact)
 
     def _drop_gone(self, fact: Popped | PopEnded | PoppedInOrder) -> None:

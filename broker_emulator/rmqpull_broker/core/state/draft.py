@@ -18,6 +18,7 @@ from rmqpull_broker.core.state.drafted_pops import DraftedPops
 from rmqpull_broker.core.state.facts import (
     CallStaged,
     ClockRead,
+    ColumnsStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -33,6 +34,7 @@ from rmqpull_broker.core.state.facts import (
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
+    StillStaged,
     TopicDeleted,
     TopicPut,
     TransactionId,
@@ -41,7 +43,7 @@ from rmqpull_broker.core.state.facts import (
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.room import Room
-from rmqpull_broker.core.state.stages import CommittedTransaction, Stage
+from rmqpull_broker.core.state.stages import CommittedTransaction, Stage, StageFact
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage, StoredAt
 from rmqpull_proto.names import HALF_TOPIC
@@ -65,6 +67,7 @@ class Draft(TopicsAndGroups):
         self._halves: dict[str, list[tuple[StoredAt, StoredMessage]]] = {}
         # None: ended by an earlier command of this draft.
         self._stages: dict[str, Stage | None] = {}
+        self._dropped_stages: dict[str, str] = {}
         self._newest_commits: dict[str, CommittedTransaction | None] = {}
         self._committed_writes: set[str] = set()
         self._command: list[Fact] = []
@@ -93,7 +96,7 @@ class Draft(TopicsAndGroups):
     @property
     def stores_messages(self) -> bool:
         """Whether the current command stores messages."""
-        return any(isinstance(fact, (RowsStored, ColumnsStored)) for fact in self._command)
+        return any(isinstance(fact, (RowsStored, ColumnsStored, ColumnsStaged)) for fact in self._command)
 
     def end_command(self) -> None:
         """Ends the current command. Its facts become one batch, and the next command sees them."""
@@ -148,24 +151,36 @@ class Draft(TopicsAndGroups):
                 self._reads_clock = True
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
-            case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
+            case (
+                ColumnsStaged() | CallStaged() | StillStaged() | StagesCommitted() | StagedCallStored() | StagesEnded()
+            ):
                 self._apply_to_stages(fact)
 
-    def _apply_to_stages(self, fact: CallStaged | StagesCommitted | StagedCallStored | StagesEnded) -> None:
+    def _apply_to_stages(self, fact: StageFact) -> None:
         match fact:
-            case CallStaged(transaction, stage_id):
+            case (
+                ColumnsStaged(transaction, stage_id)
+                | CallStaged(transaction, stage_id)
+                | StillStaged(transaction, stage_id)
+            ):
                 self._stages[stage_id] = (self.find_stage(stage_id) or Stage(transaction)).with_fact(fact)
             case StagesCommitted(transaction, stage_ids):
                 newest = CommittedTransaction.after(self.find_newest_commit(transaction.writer), fact)
                 self._newest_commits[transaction.writer] = newest
                 if transaction.number is None:
                     self._committed_writes.add(transaction.writer)
-                self._stages.update({stage_id: self.require_stage(stage_id).with_fact(fact) for stage_id in stage_ids})
+                for stage_id in stage_ids:
+                    left = self.require_stage(stage_id).with_fact(fact)
+                    self._stages[stage_id] = left if left.call_count else None
+                for splice in fact.splices:
+                    self._next_offsets[splice.queue] = splice.first_offset + splice.row_count
             case StagedCallStored(stage_id):
                 self._stages[stage_id] = self.require_stage(stage_id).with_fact(fact)
-            case StagesEnded(stage_ids):
+            case StagesEnded(stage_ids, limit):
                 for stage_id in stage_ids:
                     self._stages[stage_id] = None
+                    if limit:
+                        self._dropped_stages[stage_id] = limit
                     self._empty_topic(STAGE_PREFIX + stage_id)
 
     def _empty_topic(self, topic: str) -> None:
@@ -239,6 +254,10 @@ class Draft(TopicsAndGroups):
     def find_stage(self, stage_id: str) -> Stage | None:
         """Returns the stage of that id, or None."""
         return self._stages[stage_id] if stage_id in self._stages else self.state.stages.find(stage_id)
+
+    def find_dropping_limit(self, stage_id: str) -> str | None:
+        """Returns the limit for which retention dropped a stage, or None."""
+        return self._dropped_stages.get(stage_id) or self.state.stages.find_dropping_limit(stage_id)
 
     def require_stage(self, stage_id: str) -> Stage:
         """Returns the stage of that id, which must exist."""

@@ -24,6 +24,16 @@ NOT_LOGGED = LogRange(0, 0, 0)
 """The range of facts that no commit log keeps."""
 
 
+class Kept(NamedTuple):
+    """A batch of facts that the commit log keeps, in the form in which the state applies it, and where it is kept.
+
+    The log may add to facts with messages where it has these.
+    """
+
+    written: LogRange
+    facts: Sequence[Fact]
+
+
 class RetentionLimits(NamedTuple):
     """The minimum age of deleted messages, in milliseconds, and the maximum size of the log; None for no maximum."""
 
@@ -34,12 +44,22 @@ class RetentionLimits(NamedTuple):
         """Whether messages may be deleted, the newest of which was written at ``newest_written_ms``."""
         return newest_written_ms + self.reserved_ms < now_ms
 
+    @staticmethod
+    def name(is_too_much: bool) -> str:
+        """Returns the property that sets the limit of the size, or that of the age."""
+        return "retentionBytes" if is_too_much else "fileReservedTime"
+
 
 class Cut(NamedTuple):
-    """What retention may delete: the log before ``position``, and messages before the new min offsets."""
+    """What retention may delete: the log before ``position``, and messages before the new min offsets.
+
+    ``stage_ids`` are open stages with rows among that; they must end first. ``limit`` names the limit that is reached.
+    """
 
     position: int
     min_offsets: Sequence[tuple[MessageQueue, int]]
+    stage_ids: Sequence[str] = ()
+    limit: str = ""
 
 
 class Span(NamedTuple):
@@ -85,6 +105,10 @@ class MessageStore(Protocol):
         Reads no message.
         """
 
+    def join_stages(self, stage_ids: Sequence[str]) -> Iterator[None]:
+        """Prepares the commit of stages in steps (see :mod:`rmqpull_broker.core.steps`), so that it takes one short
+        step. It may be left out."""
+
     def apply(self, fact: Fact, written: LogRange) -> None:
         """Applies a fact that the log keeps at ``written``: stores, trims or deletes messages, or ignores the fact."""
 
@@ -129,13 +153,13 @@ class Job(Protocol):
 class Storage(Protocol):
     """The commit log and what is derived from it. Only the event loop calls the methods, unless they say otherwise."""
 
-    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept]:
         """Keeps all batches in order. They survive a kill when it returns. Raises OSError, and then keeps none.
 
         Called by one thread at a time, which is not the event loop's.
         """
 
-    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         """Appends like :meth:`append` if that need not wait; otherwise does nothing and returns None.
 
         The event loop calls it while no append is in flight. Raises OSError.

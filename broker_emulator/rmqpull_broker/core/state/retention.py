@@ -19,7 +19,7 @@ from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, WaitingEnded
+from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, StagesEnded, WaitingEnded
 from rmqpull_broker.core.state.half_messages import keep_due_times
 from rmqpull_broker.core.state.lengths import find_check_length_ms
 from rmqpull_broker.core.state.names import STAGE_PREFIX, WAITING_TOPICS
@@ -93,6 +93,7 @@ class Trimmer:
         self.cut = cut
         self._ordinary = [entry for entry in cut.min_offsets if entry[0].topic not in WAITING_TOPICS]
         self._waiting = [entry for entry in cut.min_offsets if entry[0].topic in WAITING_TOPICS]
+        self._stage_ids = list(cut.stage_ids)
         self._list_pending(state)
         self.put_again_bytes = 0
         """The approximate bytes that were stored again."""
@@ -118,8 +119,17 @@ class Trimmer:
             byte_budget -= sum(map(estimate_stored_bytes, rows))
         self.put_again_bytes += PUT_AGAIN_BYTES_MAX - byte_budget
         self.is_done = not self._has_more()
+        self._drop_stages(draft)
         trim(draft, [*self._ordinary, *(self._waiting if self.is_done else ())])
         self._ordinary = []
+
+    def _drop_stages(self, draft: Draft) -> None:
+        """Drops the open stages that would lose rows. A commit in the meantime has made theirs readable."""
+        stages = ((stage_id, draft.find_stage(stage_id)) for stage_id in self._stage_ids)
+        ended = tuple(stage_id for stage_id, stage in stages if stage is not None and not stage.is_committed)
+        if ended:
+            draft.add(StagesEnded(ended, self.cut.limit))
+        self._stage_ids = []
 
     def _has_more(self) -> bool:
         while not self._next:
@@ -163,6 +173,15 @@ def _with_due_ms(row: StoredMessage, entry: PendingMessage | DelayedMessage) -> 
     if isinstance(entry, PendingMessage) or own[DUE_MS] == str(entry.due_ms):
         return row
     return replace(row, message=replace(row.message, system_properties={**own, DUE_MS: str(entry.due_ms)}))
+
+
+def is_outdated(draft: Draft, cut: Cut) -> bool:
+    """Whether an earlier command of this draft committed or dropped a stage that the cut found open.
+
+    Then the rows of the stage may be readable by now, and the cut does not know it.
+    """
+    stages = map(draft.find_stage, cut.stage_ids)
+    return any(stage is None or stage.is_committed for stage in stages)
 
 
 def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:

@@ -13,8 +13,8 @@ from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooMany
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ClockRead, Fact
-from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, RetentionLimits, Storage
-from rmqpull_broker.core.state.retention import Trimmer, make_retention_limits
+from rmqpull_broker.core.state.ports import Kept, RetentionLimits, Storage
+from rmqpull_broker.core.state.retention import Trimmer, is_outdated, make_retention_limits
 from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
 from rmqpull_broker.server.runtime.slices import Clock, Slice
 from rmqpull_broker.server.runtime.upkeep import Upkeep
@@ -145,20 +145,21 @@ class GroupCommit:
                 _fail(future, error)
             if note_time is not None:
                 note_time(self._clock() - begun_s)
-        written = NOT_LOGGED
+        kept: list[Kept] = []
         if draft.fact_batches:
             began_s = self._clock()
             try:
-                written = await self._append(draft.fact_batches, sum(entry.byte_count for entry in waiting))
+                kept = await self._append(draft.fact_batches, sum(entry.byte_count for entry in waiting))
                 self._on_write(len(draft.fact_batches), self._clock() - began_s, None)
             except OSError as error:
                 self._report_failure(len(draft.fact_batches), self._clock() - began_s, error)
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
-        # Before any callback: stored facts must be in the state even if a callback fails. And without a pause: the
-        # first batch marks the whole write as applied, so a snapshot in between would lose the rest.
-        for facts in draft.fact_batches:
+        # Before any callback: stored facts must be in the state even if a callback fails.
+        slices.begin()
+        for written, facts in kept:
+            await slices.pause_when_over()
             self._state.apply(facts, written)
         if refused:
             self._report_failure(refused, 0, OSError(refusals[0]))
@@ -174,7 +175,7 @@ class GroupCommit:
         self._on_write(count, seconds, error)
         _logger.error("the commit log cannot store %d writes: %s", count, error)
 
-    async def _append(self, fact_batches: list[list[Fact]], byte_count: int) -> LogRange:
+    async def _append(self, fact_batches: list[list[Fact]], byte_count: int) -> list[Kept]:
         # Handing work to the thread and back takes longer than a small write that need not wait for the disk.
         if byte_count <= _AT_ONCE_BYTES and (written := self._storage.append_at_once(fact_batches)) is not None:
             return written
@@ -189,7 +190,7 @@ class GroupCommit:
 
         def begin(draft: Draft) -> Trimmer | None:
             cut = self._storage.expire(self._retention_limits(), now_ms)
-            if cut is None:
+            if cut is None or is_outdated(draft, cut):
                 return None
             trimming = Trimmer(self._state, cut)
             step(draft, trimming)

@@ -18,7 +18,7 @@ from rmqpull_broker.core.popping.receipts import TopicKind
 from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, GroupDeleted, RowsStored, TopicDeleted
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, GroupDeleted, RowsStored, StagesCommitted, TopicDeleted
 from rmqpull_broker.core.state.names import STAGE_PREFIX, find_dead_letters_group
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -85,6 +85,10 @@ class Metrics:
                     self.dead_lettered[group, fact.queue.topic] += len(fact.rows)
             elif isinstance(fact, ColumnsStored):
                 self._count_columns(fact)
+            elif isinstance(fact, StagesCommitted):
+                for splice in fact.splices:
+                    self.messages_in[splice.queue.topic] += splice.row_count
+                    self.bytes_in[splice.queue.topic] += splice.body_bytes
             elif isinstance(fact, TopicDeleted):
                 # So that the counters do not grow for ever.
                 for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):

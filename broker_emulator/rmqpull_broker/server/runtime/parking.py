@@ -15,6 +15,7 @@ from rmqpull_broker.core.state.facts import (
     QueuePart,
     QueuesTrimmed,
     RowsStored,
+    StagesCommitted,
     TopicDeleted,
     TopicPut,
 )
@@ -91,6 +92,9 @@ class PullParker:
             elif isinstance(fact, ColumnsStored):
                 for part in fact.parts:
                     self._wake_arrived(part.queue, self._read(part))
+            elif isinstance(fact, StagesCommitted):
+                # Without a look at the rows, of which there may be millions: their pulls look for themselves.
+                self.wake_queues(splice.queue for splice in fact.splices)
             elif isinstance(fact, QueuesTrimmed):
                 self.wake_queues(queue for queue, _ in fact.min_offsets)
             elif isinstance(fact, OffsetsReset):

@@ -29,6 +29,7 @@ from rmqpull_broker.core.state.facts import (
     OffsetsReset,
     PoppedInOrder,
     RowsStored,
+    StagesCommitted,
     TopicDeleted,
     TopicPut,
 )
@@ -195,6 +196,9 @@ class Pops:
                 case ColumnsStored(parts):
                     for queue, first, count in parts:
                         self._wake_columns(queue, first, count)
+                case StagesCommitted(splices=splices):
+                    for splice in splices:
+                        self._wake_columns(splice.queue, splice.first_offset, splice.row_count)
                 case OffsetsReset(group, offsets):
                     self._wake(self._waits.take_all_of({queue.topic for queue, _ in offsets}, group))
                 case PoppedInOrder():
@@ -231,9 +235,12 @@ class Pops:
         self._wake(self._waits.take_oldest(queue.topic, queue.broker_name, group, queue.queue_id))
 
     def _wake_columns(self, queue: MessageQueue, first_offset: int, count: int) -> None:
-        if self._waits.has_pops_of(queue):
-            for batch in self._state.store.read(queue, first_offset, first_offset + count):
-                self._wake(self._waits.take_woken(queue, Arrivals(batch=batch), batch.num_rows))
+        if not self._waits.has_pops_of(queue):
+            return
+        for batch in self._state.store.read(queue, first_offset, first_offset + count):
+            self._wake(self._waits.take_woken(queue, Arrivals(batch=batch), batch.num_rows))
+            if not self._waits.has_pops_of(queue):
+                return  # a commit may have millions of rows
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 

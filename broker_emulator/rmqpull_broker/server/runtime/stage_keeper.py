@@ -1,4 +1,4 @@
-"""What the broker does with stages by itself: it stores committed messages, and drops stages that time out."""
+"""What the broker does with stages by itself: it stores delayed rows after a commit, and drops stages that time out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqpull_broker.core.errors import BadRequest, ServiceNotAvailable
 from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.core.state.facts import CallStaged, Fact, StagesCommitted, TransactionId
+from rmqpull_broker.core.state.facts import CallStaged, ColumnsStaged, Fact, StagesCommitted, TransactionId
 from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 
@@ -65,11 +65,12 @@ class StageKeeper:
     def handle(self, facts: Iterable[Fact]) -> None:
         """Starts the timeouts of new stages, and the storing of committed ones."""
         for fact in facts:
-            if isinstance(fact, CallStaged):
+            if isinstance(fact, (ColumnsStaged, CallStaged)):
                 self._expect(fact.transaction, fact.timeout_ms)
             elif isinstance(fact, StagesCommitted):
                 self._deadlines.pop(fact.transaction, None)
-                self._storing.wake()
+                if self._state.stages.list_committing():
+                    self._storing.wake()
 
     def keep_alive(self, transaction: TransactionId, timeout_ms: int) -> None:
         """Restarts the timeout of a transaction's stages, if it has any; 0 means ten minutes."""

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, StagesCommitted
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 
 STATS_MAX = 10_000
@@ -82,6 +82,10 @@ class Stats:
             elif isinstance(fact, ColumnsStored):
                 for part in fact.parts:
                     self._count_put(part.queue.broker_name, part.queue.topic, part.row_count, now_ms)
+
+            elif isinstance(fact, StagesCommitted):
+                for splice in fact.splices:
+                    self._count_put(splice.queue.broker_name, splice.queue.topic, splice.row_count, now_ms)
 
     def _count_put(self, broker_name: str, topic: str, count: int, now_ms: int) -> None:
         if not topic.startswith(STAGE_PREFIX):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.ports import Kept, LogRange
 from rmqpull_broker.store.log import record
 from rmqpull_broker.store.log.recovery import Apply, LogRecovery, Recovery
 from rmqpull_broker.store.log.segments import CorruptLog, list_segment_bases, read_frames, segment_name
@@ -19,6 +19,8 @@ from rmqpull_broker.store.vfs import AppendFile, FileSystem
 
 SEGMENT_BYTES = 1 << 30
 """The size at which a segment is closed: Apache's mappedFileSizeCommitLog."""
+_WRITTEN_ALONE_BYTES = 64 << 10
+"""Parts of a record from this size on are written by themselves: copying them would take longer than a call."""
 
 
 class Segment(NamedTuple):
@@ -115,7 +117,8 @@ class CommitLog:
                 version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
                 for offset, frame in read_frames(file, reached, end - base):
                     reached = offset + frame.size
-                    yield list(record.decode_payload(frame.payload, version))
+                    written = LogRange(base, base + offset, base + reached)
+                    yield list(record.decode_payload(frame.payload, version, written))
             except record.UnknownFormat as error:
                 raise CorruptLog(f"{self._describe(base)} cannot be read: {error}") from None
             finally:
@@ -128,28 +131,34 @@ class CommitLog:
 
     # --- appending -----------------------------------------------------------------------------------------------
 
-    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept]:
         """Keeps all batches in order, with one sync. Raises OSError, and then keeps none of them.
 
         The log stays usable after a failure: the bytes of the failed write are cut off. After a failed sync, or when
         they cannot be cut off, the log continues in a new segment, whose name says where the old one ended.
         """
         with self._lock:
-            active, start = self._writable_segment(), self.end
-            data = b"".join(record.encode_record(facts, self._synced) for facts in fact_batches)
+            active, at = self._writable_segment(), self.end
+            kept, parts = list[Kept](), record.Bytes()
+            for facts in fact_batches:
+                placed = record.encode_placed_record(facts, self._synced, self._base, at)
+                parts += placed.parts
+                kept.append(Kept(LogRange(self._base, at, at + placed.size), placed.facts))
+                at += placed.size
             try:
-                active.write(data)
+                for data in _join_small(parts):
+                    active.write(data)
             except OSError:
                 self._cut_failed_write()
                 raise
             if self._syncs_appends:
                 self._sync_or_roll(active)
-            self._size += len(data)
+            self._size = at - self._base
             self._synced = self.end if self._syncs_appends else self._synced
             self._ends_with_mark = False
-            return LogRange(self._base, start, self.end)
+            return kept
 
-    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         """Appends if that is a write to an open file, without a sync; otherwise it returns None. Raises OSError."""
         if self._syncs_appends or not self._lock.acquire(blocking=False):
             return None
@@ -274,3 +283,18 @@ class CommitLog:
                     self._sync_all()
                 finally:
                     self._close_active()
+
+
+def _join_small(parts: record.Bytes) -> Iterator[bytes | memoryview]:
+    """Yields the same bytes: large parts as they are, and what is between them as one."""
+    waiting: record.Bytes = []
+    for part in parts:
+        if len(part) < _WRITTEN_ALONE_BYTES:
+            waiting.append(part)
+            continue
+        if waiting:
+            yield b"".join(waiting)
+            waiting = []
+        yield memoryview(part)
+    if waiting:
+        yield b"".join(waiting)

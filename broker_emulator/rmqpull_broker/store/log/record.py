@@ -28,12 +28,13 @@ An entry is one fact. ``header`` is JSON. Only messages and the times of delayed
     |        | length |                |               |
     +--------+--------+----------------+---------------+-------------
 
-The data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``. ``rows`` describes the data of ROWS, and
-``facts.StillDelayed`` that of delayed messages in a snapshot.
+The data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``. ``logged_columns`` describes the data of
+PARTS and STAGED, ``rows`` that of ROWS, and ``facts.StillDelayed`` that of delayed messages in a snapshot.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import struct
@@ -45,14 +46,31 @@ import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuePart, RowsStored, StillDelayed
-from rmqpull_broker.store.log import format_1, small_facts
+from rmqpull_broker.core.state.facts import (
+    ColumnsStaged,
+    ColumnsStored,
+    Fact,
+    QueuePart,
+    RowsStored,
+    StagedPart,
+    StillDelayed,
+    TransactionId,
+)
+from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange
+from rmqpull_broker.store.log import format_1, logged_columns, small_facts
+from rmqpull_broker.store.log.logged_columns import (
+    EncodedMessages,
+    decode_messages,
+    encode_messages,
+    place_messages,
+)
 from rmqpull_broker.store.log.rows import LoggedRows, encode_rows
 
-FORMAT_VERSION = 4
-_READ_VERSIONS = (format_1.VERSION, 2, FORMAT_VERSION)
-"""Version 2 is the current one without lengths of waiting messages, and without ``facts.ClockRead``. No segment has
-version 3, because a flipped bit would turn it into another readable version."""
+FORMAT_VERSION = 7
+_READ_VERSIONS = (format_1.VERSION, 2, 4, FORMAT_VERSION)
+"""Version 4 is the current one without PARTS and STAGED, and without splices in commits. Version 2 is that without
+lengths of waiting messages, and without ``facts.ClockRead``. The other numbers are never used, because a flipped bit
+would turn one readable version into another."""
 SEGMENT_MAGIC = b"RMQPLOG\x00"
 RECORD_MAGIC = b"RMQR"
 
@@ -67,7 +85,7 @@ _unpack_entry, _ENTRY_BYTES = _ENTRY_HEADER.unpack_from, _ENTRY_HEADER.size
 SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 
-_ROWS, _COLUMNS, _DELAYED_2, _DELAYED = 3, 4, 19, 24
+_ROWS, _COLUMNS, _DELAYED_2, _DELAYED, _PARTS, _STAGED = 3, 4, 19, 24, 26, 27
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 _decode_json = json.JSONDecoder().decode
 
@@ -99,27 +117,98 @@ def check_segment_header(data: memoryview) -> int:
     if magic != SEGMENT_MAGIC:
         raise UnknownFormat(f"it begins with {bytes(magic)!r} instead of {SEGMENT_MAGIC!r}")
     if version not in _READ_VERSIONS:
-        raise UnknownFormat(f"its format version is {version}; this release reads versions 1, 2 and {FORMAT_VERSION}")
+        raise UnknownFormat(
+            f"its format version is {version}; this release reads versions 1, 2, 4 and {FORMAT_VERSION}"
+        )
     return int(version)
 
 
-def _pad(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
-    return [data, bytes(-len(data) % 8)]
+Bytes = list[bytes | pa.Buffer]
+"""Bytes in parts, which need not be copied."""
 
 
 def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
-    """Returns one record. ``synced_until`` is the position up to which the log is synced now."""
-    parts: list[bytes | pa.Buffer] = []
+    """Returns one record. ``synced_until`` is the position up to which the log is synced now.
+
+    Columns are whole in it, as in a snapshot, which nothing refers to.
+    """
+    return b"".join(_join_entries([_encode(fact) for fact in facts], synced_until))
+
+
+class PlacedRecord(NamedTuple):
+    """A record in parts, and its facts, which say where the log has their columns."""
+
+    parts: Bytes
+    facts: list[Fact]
+    size: int
+
+
+def encode_placed_record(facts: Sequence[Fact], synced_until: int, segment: int, position: int) -> PlacedRecord:
+    """Returns one record of the log, which begins at ``position``. ``segment`` is where its segment begins.
+
+    Queues refer to columns with a large part, and to staged ones, where they are.
+    """
+    entries, kept, at = list[_Entry](), list[Fact](), position + RECORD_HEADER_BYTES
     for fact in facts:
-        kind, header, data = _encode(fact)
-        header_bytes = _to_json(header).encode()
-        parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
-        parts += _pad(header_bytes) + _pad(data)
-    length = sum(map(len, parts))
+        encoded = _encode_messages(fact)
+        if encoded is None:
+            entry = _encode(fact)
+        else:
+            assert isinstance(fact, (ColumnsStored, ColumnsStaged)), "only these have columns"
+            entry = _Entry(
+                _STAGED if isinstance(fact, ColumnsStaged) else _PARTS, _to_form(fact, encoded), encoded.data
+            )
+            data_at = at + entry.data_offset
+            fact = dataclasses.replace(fact, messages=place_messages(encoded.forms, segment, data_at))
+        entries.append(entry)
+        kept.append(fact)
+        at += entry.size
+    return PlacedRecord(_join_entries(entries, synced_until), kept, at - position)
+
+
+class _Entry:
+    """A fact in bytes."""
+
+    def __init__(self, kind: int, header: Any, data: Bytes) -> None:
+        self.header = _to_json(header).encode()
+        length = sum(map(len, data))
+        begin = _ENTRY_HEADER.pack(kind, len(self.header), length)
+        self.data_offset = len(begin) + len(self.header) + -len(self.header) % 8
+        self.size = self.data_offset + length + -length % 8
+        self.parts: Bytes = [begin, self.header, bytes(-len(self.header) % 8), *data, bytes(-length % 8)]
+
+
+def _join_entries(entries: Sequence[_Entry], synced_until: int) -> Bytes:
+    length = sum(entry.size for entry in entries)
+    parts = [part for entry in entries for part in entry.parts]
     checksum = zlib.crc32(_CHECKED_HEADER.pack(length, synced_until))
     for part in parts:
         checksum = zlib.crc32(part, checksum)
-    return b"".join([_RECORD_HEADER.pack(RECORD_MAGIC, checksum, length, synced_until), *parts])
+    return [_RECORD_HEADER.pack(RECORD_MAGIC, checksum, length, synced_until), *parts]
+
+
+def _encode_messages(fact: Fact) -> EncodedMessages | None:
+    """Returns the columns of a fact as messages to which queues can refer; None if they need not.
+
+    The rows of a stage's own queue are stored again anyway.
+    """
+    if isinstance(fact, ColumnsStaged):
+        return encode_messages(fact.batch, [part.row_count for part in fact.parts])
+    if isinstance(fact, ColumnsStored) and any(part.row_count >= logged_columns.PART_ROWS_MIN for part in fact.parts):
+        return encode_messages(fact.batch, [part.row_count for part in fact.parts])
+    return None
+
+
+def _to_form(fact: ColumnsStored | ColumnsStaged, encoded: EncodedMessages) -> list[Any]:
+    if isinstance(fact, ColumnsStaged):
+        of_call = [fact.transaction, fact.stage_id, fact.sequence, fact.timeout_ms, fact.written_ms]
+        return [*of_call, fact.parts, encoded.forms]
+    times, hosts = fact.batch.column("storeTimestamp"), fact.batch.column("storeHost")
+    parts, begin = [], 0
+    for part in fact.parts:
+        parts.append([*part, times[begin].value // 1000, hosts[begin].as_py()])
+        begin += part.row_count
+    return [parts, encoded.forms]
 
 
 class Frame(NamedTuple):
@@ -151,8 +240,10 @@ def read_frame_size(data: memoryview, start: int) -> int:
     return RECORD_HEADER_BYTES + int(length) if magic == RECORD_MAGIC else 0
 
 
-def decode_payload(payload: memoryview, version: int = FORMAT_VERSION) -> Iterator[Fact]:
-    """Yields the facts of a record, in order. No fact keeps ``payload`` in memory."""
+def decode_payload(
+    payload: memoryview, version: int = FORMAT_VERSION, written: LogRange = NOT_LOGGED
+) -> Iterator[Fact]:
+    """Yields the facts of a record at ``written``, in order. No fact keeps ``payload`` in memory."""
     at = 0
     while at < len(payload):
         kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, at)
@@ -161,7 +252,13 @@ def decode_payload(payload: memoryview, version: int = FORMAT_VERSION) -> Iterat
         at += header_length + -header_length % 8
         data = payload[at : at + data_length]
         old = format_1.decode_entry(kind, header, data) if version == format_1.VERSION else None
-        yield _decode(kind, header, data) if old is None else old
+        if old is not None:
+            yield old
+        elif kind in (_PARTS, _STAGED):
+            data_at = written.from_position + RECORD_HEADER_BYTES + at
+            yield _decode_placed(kind, _from_json(header), bytes(data), written.segment, data_at)
+        else:
+            yield _decode(kind, header, data)
         at += data_length + -data_length % 8
 
 
@@ -179,18 +276,33 @@ def decode_lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
     return queue, bytes(payload[at : at + data_length])
 
 
-def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
-    """Returns (kind, header, data) of a fact."""
+def _encode(fact: Fact) -> _Entry:
     if isinstance(fact, LoggedRows):
-        return _ROWS, fact.queue, fact.data
+        return _Entry(_ROWS, fact.queue, [fact.data])
     if isinstance(fact, RowsStored):
-        return _ROWS, fact.queue, encode_rows(fact.rows)
+        return _Entry(_ROWS, fact.queue, [encode_rows(fact.rows)])
     if isinstance(fact, ColumnsStored):
-        return _COLUMNS, fact.parts, fact.batch.serialize()
+        return _Entry(_COLUMNS, fact.parts, [fact.batch.serialize()])
     if isinstance(fact, StillDelayed):
-        return _DELAYED if fact.has_lengths else _DELAYED_2, fact.queue, fact.numbers
+        return _Entry(_DELAYED if fact.has_lengths else _DELAYED_2, fact.queue, [fact.numbers])
     codec = small_facts.BY_FACT[type(fact)]
-    return codec.kind, codec.to_json(fact), b""
+    return _Entry(codec.kind, codec.to_json(fact), [])
+
+
+def _decode_placed(kind: int, form: Any, data: bytes, segment: int, position: int) -> ColumnsStored | ColumnsStaged:
+    *others, forms = form
+    rows, messages = decode_messages(data, forms), place_messages(forms, segment, position)
+    if kind == _STAGED:
+        transaction, stage_id, sequence, timeout_ms, written_ms, part_forms = others
+        staged = tuple(StagedPart(MessageQueue(*queue), *sizes) for queue, *sizes in part_forms)
+        of_call = TransactionId(*transaction), stage_id, sequence
+        return ColumnsStaged(*of_call, staged, timeout_ms, written_ms, rows, messages)
+    parts, placed, begin = list[QueuePart](), list[pa.RecordBatch](), 0
+    for queue, first_offset, row_count, store_ms, store_host in others[0]:
+        parts.append(QueuePart(MessageQueue(*queue), first_offset, row_count))
+        placed.append(columns.place_rows(rows.slice(begin, row_count), first_offset, store_ms, store_host))
+        begin += row_count
+    return ColumnsStored(tuple(parts), placed[0] if len(placed) == 1 else columns.concat_batches(placed), messages)
 
 
 def _decode(kind: int, header: bytes, data: memoryview) -> Fact:

@@ -156,8 +156,8 @@ class LogRecovery:
                     rows.add(lone, base + offset, size)
                 else:
                     rows.apply()
-                    facts = list(record.decode_payload(payload, version))
-                    self._apply(facts, LogRange(base, base + offset, base + offset + size))
+                    written = LogRange(base, base + offset, base + offset + size)
+                    self._apply(list(record.decode_payload(payload, version, written)), written)
             rows.apply()
         except record.UnknownFormat as error:
             raise CorruptLog(f"{self._describe(base)} cannot be read: {error}") from None

@@ -24,6 +24,7 @@ from rmqpull_broker.core.state.facts import (
     Fact,
     GroupDeleted,
     GroupPut,
+    HeldCall,
     LostRange,
     OffsetsCommitted,
     OffsetsReset,
@@ -34,10 +35,13 @@ from rmqpull_broker.core.state.facts import (
     RequestModeSet,
     ResetsAnswered,
     RowsLost,
+    Splice,
     StagedCallStored,
+    StagedPart,
     StagesCommitted,
     StagesEnded,
     StillReset,
+    StillStaged,
     StillWaiting,
     TopicDeleted,
     TopicPut,
@@ -131,25 +135,47 @@ def _call_from_json(form: Any) -> CallStaged:
     return CallStaged(TransactionId(*transaction), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
 
 
+def _still_staged_from_json(form: Any) -> StillStaged:
+    transaction, stage_id, calls, parts = form
+    held = tuple(HeldCall(*call) for call in calls)
+    placed = tuple(StagedPart(MessageQueue(*queue), *sizes) for queue, *sizes in parts)
+    return StillStaged(TransactionId(*transaction), stage_id, held, placed)
+
+
 def _commit_to_json(fact: StagesCommitted) -> list[Any]:
-    if fact.record is None:
-        return [fact.transaction, fact.stage_ids]
-    plan, destination, row_count, digest = fact.record
-    return [fact.transaction, fact.stage_ids, [plan.hex(), destination, row_count, digest.hex()]]
+    record = None
+    if fact.record is not None:
+        plan, destination, row_count, digest = fact.record
+        record = [plan.hex(), destination, row_count, digest.hex()]
+    return [fact.transaction, fact.stage_ids, record, fact.splices]
 
 
 def _commit_from_json(form: Any) -> StagesCommitted:
-    transaction, stage_ids, *records = form  # facts of older releases have no record
+    transaction, stage_ids, *more = form  # facts of older releases have no record, or no splices
+    record_form, splice_forms = (more + [None, ()][len(more) :])[:2]
     record = None
-    for plan, destination, row_count, digest in records:
+    if record_form is not None:
+        plan, destination, row_count, digest = record_form
         record = CommitRecord(bytes.fromhex(plan), destination, row_count, bytes.fromhex(digest))
-    return StagesCommitted(TransactionId(*transaction), tuple(stage_ids), record)
+    splices = (Splice(MessageQueue(*source), MessageQueue(*queue), *rest) for source, queue, *rest in splice_forms)
+    return StagesCommitted(TransactionId(*transaction), tuple(stage_ids), record, tuple(splices))
+
+
+def _ended_to_json(fact: StagesEnded) -> Any:
+    """A fact without a limit is a list of stages, as in older releases."""
+    return {"stages": fact.stage_ids, "limit": fact.limit} if fact.limit else fact.stage_ids
+
+
+def _ended_from_json(form: Any) -> StagesEnded:
+    if isinstance(form, dict):
+        return StagesEnded(tuple(form["stages"]), form["limit"])
+    return StagesEnded(tuple(form))
 
 
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
     Codec(2, GroupPut, _group_to_json, _group_from_json),
-    # Numbers 3 and 4 are messages, 19 and 24 StillDelayed, all of which ``record`` encodes.
+    # Numbers 3, 4, 26 and 27 are messages, 19 and 24 StillDelayed, all of which ``record`` encodes.
     Codec(
         5,
         OffsetsCommitted,
@@ -187,7 +213,7 @@ CODECS = (
     ),
     Codec(16, StagesCommitted, _commit_to_json, _commit_from_json),
     Codec(17, StagedCallStored, lambda f: [f.stage_id, f.sequence], lambda j: StagedCallStored(*j)),
-    Codec(18, StagesEnded, lambda f: f.stage_ids, lambda j: StagesEnded(tuple(j))),
+    Codec(18, StagesEnded, _ended_to_json, _ended_from_json),
     Codec(20, Popped, _popped_to_json, _popped_from_json),
     Codec(
         21,
@@ -197,6 +223,12 @@ CODECS = (
     ),
     Codec(22, PoppedInOrder, _ordered_to_json, _ordered_from_json),
     Codec(23, RequestModeSet, asdict, lambda j: RequestModeSet(**j)),
+    Codec(
+        28,
+        StillStaged,
+        lambda f: [f.transaction, f.stage_id, f.calls, f.parts],
+        _still_staged_from_json,
+    ),
     Codec(25, ClockRead, lambda f: f.time_ms, ClockRead),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )

@@ -1,4 +1,5 @@
-"""Chunks: consecutive rows of one queue as one Arrow record batch, in memory or in a queue file.
+"""Chunks: consecutive rows of one queue as one Arrow record batch, in memory or in a queue file; and runs, which refer
+to rows where the commit log has them.
 
 A queue file is a sequence of chunks, one after the other, each padded to 8 bytes::
 
@@ -13,14 +14,18 @@ A chunk does not name its queue and offsets; the chunk index in the snapshots do
 
 from __future__ import annotations
 
+import bisect
 import struct
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.state.facts import LoggedMessage
 from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.store.log import logged_columns
 
 CHUNK_MAGIC = b"RMQK"
 CHUNK_ROWS_MAX = 8192
@@ -119,9 +124,117 @@ class FreshChunk(NamedTuple):
         return SavedChunk(*self[:5], location, columns.count_bytes(self.batch))
 
 
+class RunPart(NamedTuple):
+    """``row_count`` consecutive rows of a message, from row ``begin`` on. ``size`` is that of :class:`SavedChunk`.
+
+    ``message`` says where the log has it; without a log, it is the rows themselves.
+    """
+
+    message: LoggedMessage | pa.RecordBatch
+    begin: int
+    row_count: int
+    size: int
+
+    @property
+    def segment(self) -> int:
+        """The segment that has the message; -1 without a log."""
+        return self.message.segment if isinstance(self.message, LoggedMessage) else -1
+
+    @property
+    def memory_bytes(self) -> int:
+        """The approximate memory of the rows: none with a log."""
+        message = self.message
+        return 0 if isinstance(message, LoggedMessage) else message.nbytes * self.row_count // message.num_rows
+
+    def read(self, read_message: Callable[[LoggedMessage], pa.RecordBatch] | None) -> pa.RecordBatch:
+        """Returns the rows, without what a queue gives them."""
+        message = self.message
+        if isinstance(message, LoggedMessage):
+            assert read_message is not None, "only a store with a log refers to it"
+            message = read_message(message)
+        return message.slice(self.begin, self.row_count)
+
+
+class Run(NamedTuple):
+    """Consecutive rows of a queue that became readable together, as parts of messages in the log.
+
+    ``ends`` has the number of rows up to the end of each part. Parts and ends may go on after the run. ``byte_count``
+    is the size of all rows as limits count it. ``written`` covers the records with the rows, and the commit.
+    """
+
+    first_offset: int
+    row_count: int
+    store_ms: int
+    store_host: str
+    written: LogRange
+    parts: Sequence[RunPart]
+    ends: Sequence[int]
+    byte_count: int
+
+    @property
+    def first_store_ms(self) -> int:
+        """The store time of the first row."""
+        return self.store_ms
+
+    @property
+    def last_store_ms(self) -> int:
+        """The store time of the last row."""
+        return self.store_ms
+
+    @property
+    def memory_bytes(self) -> int:
+        """The approximate memory of the rows: none with a log."""
+        has_log = isinstance(self.parts[0].message, LoggedMessage)
+        return 0 if has_log else sum(part.memory_bytes for part in self.parts)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether its parts are so small that readers are slow."""
+        return self.row_count < len(self.parts) * logged_columns.PART_ROWS_MIN
+
+    def list_within(self, from_offset: int, until_offset: int) -> Iterator[tuple[int, RunPart]]:
+        """Yields the parts with rows of ``[from_offset, until_offset)``, each with the offset of its first row."""
+        index = bisect.bisect_right(self.ends, from_offset - self.first_offset)
+        while index < len(self.parts):
+            begin = self.first_offset + self.ends[index] - self.parts[index].row_count
+            if begin >= until_offset:
+                return
+            yield begin, self.parts[index]
+            index += 1
+
+    def without_before(self, min_offset: int) -> Run:
+        """Returns the run without the parts that end at or before ``min_offset``."""
+        dropped = bisect.bisect_right(self.ends, min_offset - self.first_offset)
+        if not dropped:
+            return self
+        rows = self.ends[dropped - 1]
+        return self._replace(
+            first_offset=self.first_offset + rows,
+            row_count=self.row_count - rows,
+            parts=self.parts[dropped:],
+            ends=[end - rows for end in self.ends[dropped:]],
+            byte_count=sum(part.size for part in self.parts[dropped:]),
+        )
+
+
 def span(first: LogRange, last: LogRange) -> LogRange:
-    """Returns the range from the beginning of one write to the end of a later one."""
-    return LogRange(first.segment, first.from_position, last.until_position)
+    """Returns the range that covers two writes."""
+    return LogRange(
+        min(first.segment, last.segment),
+        min(first.from_position, last.from_position),
+        max(first.until_position, last.until_position),
+    )
+
+
+def merge_chunks(chunks: Sequence[FreshChunk]) -> FreshChunk:
+    """Returns chunks that follow one another as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    written = chunks[0].written
+    for chunk in chunks:
+        written = span(written, chunk.written)
+    batch = columns.concat_batches([chunk.batch for chunk in chunks])
+    return make_chunk(chunks[0].first_offset, batch, written)
 
 
 def make_chunk(first_offset: int, batch: pa.RecordBatch, written: LogRange) -> FreshChunk:

@@ -3,36 +3,50 @@
 A single send needs no Arrow: its rows are added to the tail. The tail becomes a chunk when it is full or when a reader
 needs it. Small chunks are merged when they are added, so that readers of a queue filled in small batches get large
 ones. A chunk that will no longer be merged is final. Final chunks may be saved; then only their locations stay in
-memory.
+memory. A run refers to rows where the log has them; one of many small parts is scattered, and is saved like a chunk, so
+that it can be read fast.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
-from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
+from rmqpull_broker.core.state.facts import ColumnsStored, LoggedMessage, QueuePart, RowsStored
 from rmqpull_broker.core.state.ports import LogRange, Span
 from rmqpull_broker.store.log.rows import LoggedRows, decode_columns
 from rmqpull_broker.store.queues import chunks
-from rmqpull_broker.store.queues.chunks import FreshChunk, PackedRows, SavedChunk, make_chunk, span
+from rmqpull_broker.store.queues.chunks import FreshChunk, PackedRows, Run, SavedChunk, make_chunk, span
 
 TAIL_ROWS_MAX = 1024
 ROW_BYTES = 1024
 """The approximate memory of a row of the tail, without its body."""
 
 Load = Callable[[SavedChunk], pa.RecordBatch]
+ReadMessage = Callable[[LoggedMessage], pa.RecordBatch]
+"""Reads the rows of a message in the log, without what a queue gives them."""
+
+
+class HeldRows(NamedTuple):
+    """Rows in memory up to ``until_offset``: the log position after them, the store time of the last, their bytes."""
+
+    until_offset: int
+    written_until: int
+    last_store_ms: int
+    byte_count: int
 
 
 class ConsumeQueue:
     """The messages of one queue by offset.
 
     Arguments: a function that reads a saved chunk; for a queue from a snapshot, its min offset, the offset after the
-    saved chunks, and the saved chunks; whether full chunks are compressed in memory.
+    saved chunks, and the saved chunks; a function that reads a message in the log; whether full chunks are compressed
+    in memory.
     """
 
     def __init__(
@@ -40,20 +54,25 @@ class ConsumeQueue:
         load: Load,
         min_offset: int = 0,
         unsaved_from: int = 0,
-        saved: Sequence[SavedChunk] = (),
+        saved: Sequence[SavedChunk | Run] = (),
         *,
+        read_message: ReadMessage | None = None,
         packs: bool = False,
     ) -> None:
         self._load = load
+        self._read_message = read_message
         self._packs = packs
         # A cache: the compressed chunk that was read last, and its rows.
         self._unpacked: tuple[FreshChunk, pa.RecordBatch] | None = None
         self._min_offset = min_offset
-        self._chunks: list[FreshChunk | SavedChunk] = list(saved)
+        self._chunks: list[FreshChunk | SavedChunk | Run] = list(saved)
         self._ends = [chunk.first_offset + chunk.row_count for chunk in saved]  # the offset after each chunk
         self._chunks_end = unsaved_from
-        self._saved_count = len(self._chunks)
         self._final_count = len(self._chunks)
+        # Chunks that are in no queue file, in order, by their first offsets: fresh ones, and scattered runs.
+        self._unsaved: dict[int, FreshChunk | Run] = {
+            run.first_offset: run for run in saved if isinstance(run, Run) and run.is_scattered
+        }
         self._tail: list[StoredMessage] = []
         # In place of the tail while the log is replayed: rows in the form of the log, and their number.
         self._logged: list[bytes] = []
@@ -61,6 +80,9 @@ class ConsumeQueue:
         self._tail_written: LogRange | None = None
         self._last_store_ms = saved[-1].last_store_ms if saved else 0
         self.unsaved_bytes = 0
+        """The memory of rows that are not saved."""
+        self.scattered_bytes = sum(run.byte_count for run in self._unsaved.values())
+        """The bytes of rows in scattered runs."""
 
     def bounds(self) -> Bounds:
         """Returns the readable range."""
@@ -104,10 +126,38 @@ class ConsumeQueue:
         if self._logged_count >= TAIL_ROWS_MAX:
             self._seal_tail()
 
-    def append_columns(self, batch: pa.RecordBatch, written: LogRange) -> None:
-        """Adds a batch of ``columns.STORED_SCHEMA``; its first row must have the queue's max offset."""
+    def append_columns(self, batch: pa.RecordBatch, written: LogRange, first_offset: int | None = None) -> None:
+        """Adds a batch of ``columns.STORED_SCHEMA``.
+
+        Its first row has the queue's max offset, or ``first_offset`` between chunks that a snapshot has in files.
+        """
         self._seal_tail()
-        self._add_chunk(make_chunk(self._chunks_end, batch, written))
+        if first_offset is None or first_offset >= self._chunks_end:
+            self._add_chunk(make_chunk(self._chunks_end, batch, written))
+        else:
+            self._insert(make_chunk(first_offset, batch, written))
+
+    def _insert(self, chunk: FreshChunk) -> None:
+        index = bisect.bisect_left(self._ends, chunk.first_offset + chunk.row_count)
+        self._chunks.insert(index, chunk)
+        self._ends.insert(index, chunk.first_offset + chunk.row_count)
+        self._final_count += 1
+        self.unsaved_bytes += chunk.byte_count
+        self._unsaved = dict(sorted([*self._unsaved.items(), (chunk.first_offset, chunk)]))
+
+    def append_run(self, run: Run) -> None:
+        """Adds rows where they are. The first must have the queue's max offset."""
+        self._seal_tail()
+        assert run.first_offset == self._chunks_end, "offsets of a queue are consecutive"
+        self._chunks_end += run.row_count
+        self._last_store_ms = run.store_ms
+        self._chunks.append(run)
+        self._ends.append(self._chunks_end)
+        self._final_count = len(self._chunks)
+        self.unsaved_bytes += run.memory_bytes
+        if run.is_scattered:
+            self._unsaved[run.first_offset] = run
+            self.scattered_bytes += run.byte_count
 
     def seal(self, until_offset: int) -> None:
         """Turns the tail into a chunk if it has rows before ``until_offset``. This changes ``unsaved_bytes``."""
@@ -132,10 +182,11 @@ class ConsumeQueue:
         self.unsaved_bytes += chunk.byte_count
         while len(self._chunks) > self._final_count:
             last = self._chunks[-1]
-            if isinstance(last, SavedChunk) or not _may_merge(last, chunk):
+            if not isinstance(last, FreshChunk) or not _may_merge(last, chunk):
                 break
             self._chunks.pop()
             self._ends.pop()
+            del self._unsaved[last.first_offset]
             chunk = last.merge(chunk)
         is_full = chunk.is_full
         if is_full and self._packs:
@@ -144,6 +195,7 @@ class ConsumeQueue:
             self.unsaved_bytes += chunk.byte_count
         self._chunks.append(chunk)
         self._ends.append(self._chunks_end)
+        self._unsaved[chunk.first_offset] = chunk
         if is_full:
             self._final_count = len(self._chunks)
 
@@ -155,46 +207,82 @@ class ConsumeQueue:
         self._final_count = len(self._chunks)
 
     def list_fresh(self) -> list[FreshChunk]:
-        """Returns the chunks that are not saved, in order."""
-        return [chunk for chunk in self._chunks[self._saved_count :] if isinstance(chunk, FreshChunk)]
+        """Returns the chunks whose rows are only in the log and in memory, in order."""
+        return [chunk for chunk in self._unsaved.values() if isinstance(chunk, FreshChunk)]
 
-    def list_ready(self) -> list[FreshChunk]:
-        """Returns the final chunks that are not saved, in order."""
-        final = self._chunks[self._saved_count : self._final_count]
-        return [chunk for chunk in final if isinstance(chunk, FreshChunk)]
+    def list_held(self) -> Iterator[HeldRows]:
+        """Yields the rows that are in memory, in the pieces in which they may be deleted."""
+        for chunk in self._chunks:
+            if isinstance(chunk, FreshChunk):
+                end = chunk.first_offset + chunk.row_count
+                yield HeldRows(end, chunk.written.until_position, chunk.last_store_ms, chunk.byte_count)
+            elif isinstance(chunk, Run):
+                for part, end in zip(chunk.parts, chunk.ends, strict=True):
+                    until = chunk.written.until_position
+                    yield HeldRows(chunk.first_offset + end, until, chunk.store_ms, part.memory_bytes)
 
-    def install(self, chunk: FreshChunk, saved: SavedChunk) -> bool:
-        """Replaces the first chunk of :meth:`list_ready` by its location. False when the queue no longer has it."""
-        if self._saved_count == len(self._chunks) or self._chunks[self._saved_count] is not chunk:
+    def list_ready(self) -> list[list[FreshChunk | Run]]:
+        """Returns the final chunks that are not saved, in order. Those of one list may become one chunk."""
+        final_until = self._ends[self._final_count - 1] if self._final_count else 0
+        groups: list[list[FreshChunk | Run]] = []
+        for chunk in self._unsaved.values():
+            if chunk.first_offset >= final_until:
+                break
+            last = groups[-1][-1] if groups else None
+            if isinstance(chunk, Run) and isinstance(last, Run) and _are_neighbours(last, chunk):
+                groups[-1].append(chunk)
+            else:
+                groups.append([chunk])
+        return groups
+
+    def install(self, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk]) -> bool:
+        """Replaces chunks of :meth:`list_ready` by their locations. False when the queue no longer has them."""
+        begin = bisect.bisect_right(self._ends, chunks[0].first_offset)
+        found = self._chunks[begin : begin + len(chunks)]
+        if len(found) < len(chunks) or any(own is not given for own, given in zip(found, chunks, strict=True)):
             return False
-        self._chunks[self._saved_count] = saved
-        self._saved_count += 1
-        self.unsaved_bytes -= chunk.byte_count
+        for chunk in chunks:
+            self._forget(chunk)
+        self._chunks[begin : begin + len(chunks)] = saved
+        self._ends[begin : begin + len(chunks)] = [chunk.first_offset + chunk.row_count for chunk in saved]
+        self._final_count += len(saved) - len(chunks)
         return True
+
+    def _forget(self, chunk: FreshChunk | SavedChunk | Run) -> None:
+        """Counts a chunk no longer."""
+        is_unsaved = self._unsaved.pop(chunk.first_offset, None) is not None
+        if isinstance(chunk, Run):
+            self.unsaved_bytes -= chunk.memory_bytes
+            self.scattered_bytes -= chunk.byte_count if is_unsaved else 0
+        elif isinstance(chunk, FreshChunk):
+            self.unsaved_bytes -= chunk.byte_count
 
     @property
     def loose_bytes(self) -> int:
         """The approximate bytes that are neither saved nor ready to be saved."""
-        return self.unsaved_bytes - sum(chunk.byte_count for chunk in self.list_ready())
+        ready = (chunk for group in self.list_ready() for chunk in group)
+        return self.unsaved_bytes - sum(chunk.byte_count for chunk in ready if isinstance(chunk, FreshChunk))
 
     @property
     def unsaved_from(self) -> int:
-        """The first offset that is in no queue file."""
-        return self._ends[self._saved_count - 1] if self._saved_count else self._begin
+        """The offset after the chunks of :meth:`list_saved`."""
+        saved = next((at for at in range(len(self._chunks), 0, -1) if not _is_fresh(self._chunks[at - 1])), 0)
+        return self._ends[saved - 1] if saved else self._begin
 
     @property
     def _begin(self) -> int:
         return self._chunks[0].first_offset if self._chunks else self._chunks_end
 
     def find_unsaved_since(self, position: int) -> int:
-        """Returns the log position of the oldest write that is in no queue file, or ``position``."""
-        if self._saved_count < len(self._chunks):
-            return self._chunks[self._saved_count].written.from_position
+        """Returns the log position of the oldest write whose rows a snapshot has to hold, or ``position``."""
+        fresh = next((chunk for chunk in self._unsaved.values() if isinstance(chunk, FreshChunk)), None)
+        if fresh is not None:
+            return fresh.written.from_position
         return position if self._tail_written is None else self._tail_written.from_position
 
-    def list_saved(self) -> list[SavedChunk]:
-        """Returns the saved chunks, in order."""
-        return [chunk for chunk in self._chunks[: self._saved_count] if isinstance(chunk, SavedChunk)]
+    def list_saved(self) -> list[SavedChunk | Run]:
+        """Returns the chunks that a snapshot only refers to, in order."""
+        return [chunk for chunk in self._chunks if not isinstance(chunk, FreshChunk)]
 
     def list_unsaved(self, queue: MessageQueue) -> list[RowsStored | ColumnsStored]:
         """Returns all messages after the saved chunks, as facts of ``queue``. Makes no columns of a short tail."""
@@ -216,10 +304,21 @@ class ConsumeQueue:
         self.seal(until_offset)
         while from_offset < until_offset:
             chunk = self._chunks[bisect.bisect_right(self._ends, from_offset)]
+            if isinstance(chunk, Run):
+                for taken in self._read_run(chunk, from_offset, until_offset):
+                    from_offset += taken.num_rows
+                    yield taken
+                continue
             batch = self._unpack(chunk) if isinstance(chunk, FreshChunk) else self._load(chunk)
             taken = batch.slice(from_offset - chunk.first_offset, until_offset - from_offset)
             from_offset += taken.num_rows
             yield taken
+
+    def _read_run(self, run: Run, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
+        for first_offset, part in run.list_within(from_offset, min(until_offset, run.first_offset + run.row_count)):
+            low, high = max(first_offset, from_offset), min(first_offset + part.row_count, until_offset)
+            rows = part.read(self._read_message).slice(low - first_offset, high - low)
+            yield columns.place_rows(rows, low, run.store_ms, run.store_host)
 
     def read_tail(self, from_offset: int) -> Sequence[StoredMessage]:
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
@@ -233,13 +332,22 @@ class ConsumeQueue:
         return self._unpacked[1]
 
     def list_spans(self, from_offset: int, until_offset: int) -> list[Span]:
-        """Returns the known sizes in ``[from_offset, until_offset)``: those of saved chunks within it."""
-        spans = []
+        """Returns the known sizes in ``[from_offset, until_offset)``: those of saved chunks, and of parts of runs."""
+        spans: list[Span] = []
         index = bisect.bisect_right(self._ends, from_offset)
         while from_offset < until_offset:
             end, size = until_offset, None
-            if index < len(self._chunks) and self._ends[index] <= until_offset:
-                chunk, end = self._chunks[index], self._ends[index]
+            chunk = self._chunks[index] if index < len(self._chunks) else None
+            if isinstance(chunk, Run):
+                for first_offset, part in chunk.list_within(from_offset, until_offset):
+                    end = min(first_offset + part.row_count, until_offset)
+                    is_whole = first_offset >= from_offset and end == first_offset + part.row_count
+                    spans.append(Span(end, part.size if is_whole else None))
+                    from_offset = end
+                index += 1
+                continue
+            if chunk is not None and self._ends[index] <= until_offset:
+                end = self._ends[index]
                 if isinstance(chunk, SavedChunk) and chunk.first_offset == from_offset:
                     size = chunk.size
             spans.append(Span(end, size))
@@ -265,10 +373,23 @@ class ConsumeQueue:
             self._chunks_end = self._min_offset
         self._unpacked = None
         deleted = bisect.bisect_right(self._ends, self._min_offset)
-        self.unsaved_bytes -= sum(chunk.byte_count for chunk in self._chunks[:deleted] if isinstance(chunk, FreshChunk))
+        for chunk in self._chunks[:deleted]:
+            self._forget(chunk)
         del self._chunks[:deleted], self._ends[:deleted]
-        self._saved_count = max(self._saved_count - deleted, 0)
         self._final_count = max(self._final_count - deleted, 0)
+        self._trim_run()
+
+    def _trim_run(self) -> None:
+        """Drops the parts before the min offset of the first chunk, because the log may no longer have them."""
+        first = self._chunks[0] if self._chunks else None
+        if isinstance(first, Run) and (left := first.without_before(self._min_offset)) is not first:
+            is_unsaved = first.first_offset in self._unsaved
+            self._forget(first)
+            self._chunks[0] = left
+            self.unsaved_bytes += left.memory_bytes
+            if is_unsaved:
+                self._unsaved = {left.first_offset: left, **self._unsaved}
+                self.scattered_bytes += left.byte_count
 
 
 def split_last(queue: MessageQueue, rows: Sequence[StoredMessage]) -> list[RowsStored]:
@@ -284,3 +405,11 @@ def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:
     rows, byte_count = last.row_count + chunk.row_count, last.byte_count + chunk.byte_count
     is_small = rows <= chunks.CHUNK_ROWS_MAX and byte_count <= chunks.CHUNK_BYTES_MAX
     return last.row_count <= chunk.row_count and is_small
+
+
+def _is_fresh(chunk: FreshChunk | SavedChunk | Run) -> bool:
+    return isinstance(chunk, FreshChunk)
+
+
+def _are_neighbours(run: Run, following: Run) -> bool:
+    return run.first_offset + run.row_count == following.first_offset

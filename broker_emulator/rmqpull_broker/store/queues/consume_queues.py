@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,18 +14,27 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import (
     ClockRead,
+    ColumnsStaged,
     ColumnsStored,
     Fact,
+    LoggedMessage,
+    QueuePart,
     QueuesTrimmed,
     RowsStored,
+    Splice,
+    StagesCommitted,
     StagesEnded,
     TopicDeleted,
 )
 from rmqpull_broker.core.state.names import DELAY_TOPICS, STAGE_PREFIX
-from rmqpull_broker.core.state.ports import LogRange, RetentionLimits, Span
+from rmqpull_broker.core.state.ports import Cut, LogRange, RetentionLimits, Span
+from rmqpull_broker.store.log import logged_columns
+from rmqpull_broker.store.log.logged_columns import locate_parts
 from rmqpull_broker.store.log.rows import LoggedRows
-from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
-from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
+from rmqpull_broker.store.queues.chunks import FreshChunk, Run, RunPart, SavedChunk, span
+from rmqpull_broker.store.queues.consume_queue import ConsumeQueue, HeldRows, ReadMessage
+from rmqpull_broker.store.queues.segment_marks import SegmentMark, SegmentMarks, SplicedSegment
+from rmqpull_broker.store.queues.staged_rows import JoinedStages, StagedIndex, StagedRows
 
 TAILS_AT_ONCE, TAIL_ROWS_AT_ONCE = 50, 2_048
 """The most tails, and the rows, that become chunks in one turn of the event loop."""
@@ -37,62 +46,49 @@ READS_APART_MS = 60_000
 _EMPTY = Bounds(0, 0)
 
 
-class SegmentMark(NamedTuple):
-    """The queues at the beginning of a segment: every message below these offsets is in an earlier segment.
-
-    No earlier message was written after ``newest_written_ms``, which is the newest store time unless the clock was set
-    back since.
-    """
-
-    segment: int
-    newest_store_ms: int
-    newest_written_ms: int
-    max_offsets: dict[MessageQueue, int]
-
-
-class NewestTimes(NamedTuple):
-    """The newest store time; the latest time at which the last message can have been written; the time at which the
-    clock was last found to have been set back, or 0."""
-
-    store_ms: int
-    written_ms: int
-    last_read_ms: int
-
-
 class QueueIndex(NamedTuple):
-    """A queue as a snapshot describes it: its min offset, and its chunks in queue files.
+    """A queue as a snapshot describes it: its min offset, and its chunks in queue files and in the log.
 
-    ``unsaved_from`` is the first offset that is in no queue file.
+    ``unsaved_from`` is the offset after these chunks.
     """
 
     queue: MessageQueue
     min_offset: int
     unsaved_from: int
-    saved: list[SavedChunk]
+    saved: list[SavedChunk | Run]
 
 
 class ConsumeQueues:
     """Consume queues by message queue. The first message of a queue creates it.
 
-    ``load`` reads saved chunks. Without it, chunks stay in memory.
+    ``load`` reads saved chunks, ``read_message`` messages in the log. Without them, all rows stay in memory.
     """
 
-    def __init__(self, load: Callable[[MessageQueue, SavedChunk], pa.RecordBatch] | None = None) -> None:
+    def __init__(
+        self,
+        load: Callable[[MessageQueue, SavedChunk], pa.RecordBatch] | None = None,
+        read_message: ReadMessage | None = None,
+        cache_message: Callable[[LoggedMessage, pa.RecordBatch], None] = lambda message, rows: None,
+    ) -> None:
         self._load = load
+        self._read_message = read_message
+        self._cache_message = cache_message
         self._queues: dict[MessageQueue, ConsumeQueue] = {}
         self._by_topic: dict[str, list[MessageQueue]] = {}
-        self._newest_store_ms = 0
-        self._newest_written_ms = 0
-        self.last_read_ms = 0
-        """The time at which the clock was last found to have been set back; 0 if it never was."""
-        # Only without queue files, where chunks have no marks: (log position, time) of each such reading of the clock.
+        self.segments = SegmentMarks()
+        self.staged = StagedRows()
+        # Only without queue files, where chunks have no marks: (log position, time) of each reading of the clock.
         self._reads: list[tuple[int, int]] = []
         self.applied_until = 0
         """The log position up to which facts were applied."""
-        self.marks: list[SegmentMark] = []
-        self.unsaved_bytes = 0
-        # Whether the newest marked segment has messages.
-        self.segment_has_messages = False
+        self._unsaved_bytes = 0
+        self.scattered_bytes = 0
+        """The bytes of rows in scattered runs."""
+
+    @property
+    def unsaved_bytes(self) -> int:
+        """The memory of rows that are not saved."""
+        return self._unsaved_bytes + self.staged.byte_count
 
     # --- the message store ---------------------------------------------------------------------------------------
 
@@ -143,12 +139,31 @@ class ConsumeQueues:
         consume_queue = self._queues.get(queue)
         return [] if consume_queue is None else consume_queue.list_spans(from_offset, until_offset)
 
+    def join_stages(self, stage_ids: Sequence[str]) -> Iterator[None]:
+        """Prepares the commit of stages in steps."""
+        yield from self.staged.join(stage_ids)
+        for queue in self.staged.list_queues(stage_ids):
+            held = self._queues.get(queue)
+            if held is not None and held.tail_rows:
+                self._change(held, partial(held.seal, held.bounds().max_offset))
+                yield
+
     def apply(self, fact: Fact, written: LogRange) -> None:
         """Applies a fact that the log keeps at ``written``: stores, trims or deletes messages, or ignores the fact."""
         self._mark_new_segment(written)
         match fact:
-            case RowsStored() | ColumnsStored():
-                self._append(fact, written)
+            case RowsStored():
+                self.segments.add_messages(fact.store_timestamp_ms)
+                self._append_rows(fact, written)
+            case ColumnsStored():
+                self.segments.add_messages(fact.store_timestamp_ms)
+                self._append_columns(fact, written)
+            case ColumnsStaged(written_ms=written_ms):
+                self.segments.add_messages(written_ms)
+                self.staged.add(fact, written)
+                self._cache(fact.messages, fact.batch)
+            case StagesCommitted(_, stage_ids, _, splices):
+                self._splice(self.staged.take(stage_ids), splices, written)
             case QueuesTrimmed(min_offsets):
                 for queue, min_offset in min_offsets:
                     self._trim(queue, min_offset)
@@ -157,30 +172,67 @@ class ConsumeQueues:
             case TopicDeleted(name):
                 self._delete({name})
             case StagesEnded(stage_ids):
+                self.staged.drop(stage_ids)
                 self._delete({STAGE_PREFIX + stage_id for stage_id in stage_ids})
 
     def _mark_new_segment(self, written: LogRange) -> None:
         self.applied_until = max(self.applied_until, written.until_position)
-        if not self.marks or self.marks[-1].segment < written.segment:
+        if self.segments.is_new(written.segment):
             ends = {queue: consume_queue.bounds().max_offset for queue, consume_queue in self._queues.items()}
-            self.marks.append(SegmentMark(written.segment, self._newest_store_ms, self._newest_written_ms, ends))
-            self.segment_has_messages = False
+            self.segments.begin(written.segment, ends)
 
-    def _append(self, stored: RowsStored | ColumnsStored, written: LogRange) -> None:
-        self._newest_store_ms = max(self._newest_store_ms, stored.store_timestamp_ms)
-        self._newest_written_ms = max(self._newest_written_ms, stored.store_timestamp_ms)
-        self.segment_has_messages = True
-        if isinstance(stored, RowsStored):
-            self._append_rows(stored, written)
-            return
+    def _append_columns(self, stored: ColumnsStored, written: LogRange) -> None:
+        self._cache(stored.messages, stored.batch)
         begin, small_rows = 0, stored.batch.num_rows // SLICES_PER_BATCH_MAX
-        for part in stored.parts:
+        counts = [part.row_count for part in stored.parts]
+        places = locate_parts(counts, stored.messages) if stored.messages else repeat(None)
+        for part, place in zip(stored.parts, places, strict=False):
             rows = stored.batch.slice(begin, part.row_count)
             begin += part.row_count
+            queue = self._find_or_create(part.queue)
+            if place is not None and part.row_count >= logged_columns.PART_ROWS_MIN:
+                self._change(queue, partial(queue.append_run, _make_run(part, place[0], rows, written)))
+                continue
             if part.row_count <= small_rows:
                 rows = columns.concat_batches([rows])
-            queue = self._find_or_create(part.queue)
-            self._change(queue, partial(queue.append_columns, rows, written))
+            self._change(queue, partial(queue.append_columns, rows, written, part.first_offset))
+
+    def _cache(self, messages: Sequence[LoggedMessage], rows: pa.RecordBatch) -> None:
+        """Adds the rows of messages, which are in memory, to the cache of readers."""
+        begin = 0
+        for message in messages:
+            self._cache_message(message, rows.slice(begin, message.row_count))
+            begin += message.row_count
+
+    def _splice(self, joined: JoinedStages | None, splices: Sequence[Splice], written: LogRange) -> None:
+        """Makes staged rows readable where they are. Takes some time for each queue, but none for each row."""
+        for source, queue, first_offset, row_count, _, store_ms, host in splices:
+            assert joined is not None, "a commit with rows has stages"
+            rows = joined.runs[source]
+            assert rows.row_count == row_count, "a commit has the rows of its stages"
+            consume_queue = self._find_or_create(queue)
+            run = Run(
+                first_offset,
+                row_count,
+                store_ms,
+                host,
+                span(joined.written, written),
+                rows.parts,
+                rows.ends,
+                rows.byte_count,
+            )
+            self._change(consume_queue, partial(self._append_run, consume_queue, run))
+            self.segments.add_messages(store_ms)
+            if self._load is not None:
+                self.segments.add_splice(queue, first_offset, rows.segment_ends, store_ms)
+
+    def _append_run(self, queue: ConsumeQueue, run: Run) -> None:
+        """Without a log, few rows are merged with those before them: nothing else will do it."""
+        if self._load is not None or run.row_count >= logged_columns.PART_ROWS_MIN:
+            queue.append_run(run)
+            return
+        rows = columns.concat_batches([part.read(None) for part in run.parts])
+        queue.append_columns(columns.place_rows(rows, run.first_offset, run.store_ms, run.store_host), run.written)
 
     def _append_rows(self, stored: RowsStored, written: LogRange) -> None:
         queue = self._find_or_create(stored.queue)
@@ -189,7 +241,7 @@ class ConsumeQueues:
             queue.append_logged(stored, written)
         else:
             queue.append_rows(stored.rows, written)
-        self.unsaved_bytes += queue.unsaved_bytes - before
+        self._unsaved_bytes += queue.unsaved_bytes - before
 
     def _trim(self, queue: MessageQueue, min_offset: int) -> None:
         consume_queue = self._queues.get(queue)
@@ -198,17 +250,21 @@ class ConsumeQueues:
 
     def _delete(self, topics: Set[str]) -> None:
         """Deletes all queues of these topics. A queue that is created again starts at offset 0."""
-        for queue in [queue for topic in topics for queue in self._by_topic.pop(topic, ())]:
-            self.unsaved_bytes -= self._queues.pop(queue).unsaved_bytes
-            for mark in self.marks:
-                mark.max_offsets.pop(queue, None)
+        queues = {queue for topic in topics for queue in self._by_topic.pop(topic, ())}
+        self.segments.drop_queues(queues)
+        for queue in queues:
+            removed = self._queues.pop(queue)
+            self._unsaved_bytes -= removed.unsaved_bytes
+            self.scattered_bytes -= removed.scattered_bytes
 
     def _find_or_create(self, queue: MessageQueue) -> ConsumeQueue:
         consume_queue = self._queues.get(queue)
         if consume_queue is None:
             # Without queue files, delayed messages that wait for long would take most of the memory.
             packs = self._load is None and queue.topic in DELAY_TOPICS
-            consume_queue = self._add(queue, ConsumeQueue(self._make_loader(queue), packs=packs))
+            consume_queue = self._add(
+                queue, ConsumeQueue(self._make_loader(queue), read_message=self._read_message, packs=packs)
+            )
         return consume_queue
 
     def _add(self, queue: MessageQueue, added: ConsumeQueue) -> ConsumeQueue:
@@ -224,23 +280,32 @@ class ConsumeQueues:
         return load
 
     def _change(self, queue: ConsumeQueue, change: Callable[[], None]) -> None:
-        """Changes a queue, and counts its unsaved bytes again."""
-        before = queue.unsaved_bytes
+        """Changes a queue, and counts its bytes again."""
+        before, scattered = queue.unsaved_bytes, queue.scattered_bytes
         change()
-        self.unsaved_bytes += queue.unsaved_bytes - before
+        self._unsaved_bytes += queue.unsaved_bytes - before
+        self.scattered_bytes += queue.scattered_bytes - scattered
 
     # --- ages ----------------------------------------------------------------------------------------------------
 
     @property
     def newest_written_ms(self) -> int:
         """The latest time at which the last message can have been written. Later than now if the clock was set back."""
-        return self._newest_written_ms
+        return self.segments.times.written_ms
+
+    @property
+    def last_read_ms(self) -> int:
+        """The time at which the clock was last found to have been set back; 0 if it never was."""
+        return self.segments.times.last_read_ms
+
+    @property
+    def has_reads(self) -> bool:
+        """Whether the age of any message does not follow from its store time."""
+        return self.segments.has_reads
 
     def _read_clock(self, time_ms: int) -> None:
         """Notes that everything stored so far was written no later than ``time_ms``."""
-        self.marks = [mark._replace(newest_written_ms=min(mark.newest_written_ms, time_ms)) for mark in self.marks]
-        self._newest_written_ms = min(self._newest_written_ms, time_ms)
-        self.last_read_ms = time_ms
+        self.segments.read_clock(time_ms)
         if self._load is None:
             self._reads = [read for read in self._reads if read[1] < time_ms]
             if len(self._reads) > 1 and time_ms - self._reads[-2][1] < READS_APART_MS:
@@ -248,89 +313,57 @@ class ConsumeQueues:
             self._reads.append((self.applied_until, time_ms))
 
     def trust_store_times(self, now_ms: int) -> None:
-        """Treats store times up to ``now_ms`` as the times of writing again, whatever the clock said since.
-
-        The clock was set ahead. If it was wrong when it was read, new messages would look old.
-        """
-        self.marks = [
-            mark._replace(newest_written_ms=mark.newest_store_ms) if mark.newest_store_ms <= now_ms else mark
-            for mark in self.marks
-        ]
-        if self._newest_store_ms <= now_ms:
-            self._newest_written_ms = self._newest_store_ms
+        """Treats store times up to ``now_ms`` as the times of writing again, because the clock was set ahead."""
+        if self.segments.trust_store_times(now_ms):
             self._reads = []
 
-    @property
-    def has_reads(self) -> bool:
-        """Whether the age of any message does not follow from its store time."""
-        return self._newest_written_ms < self._newest_store_ms or any(
-            mark.newest_written_ms < mark.newest_store_ms for mark in self.marks
-        )
-
-    def _find_written_ms(self, chunk: FreshChunk) -> int:
-        """Returns the latest time at which the last message of a chunk in memory can have been written."""
-        index = bisect.bisect_left(self._reads, (chunk.written.until_position, 0))
-        return min(chunk.last_store_ms, self._reads[index][1]) if index < len(self._reads) else chunk.last_store_ms
+    def _find_written_ms(self, held: HeldRows) -> int:
+        """Returns the latest time at which the last of some rows in memory can have been written."""
+        index = bisect.bisect_left(self._reads, (held.written_until, 0))
+        return min(held.last_store_ms, self._reads[index][1]) if index < len(self._reads) else held.last_store_ms
 
     # --- retention -----------------------------------------------------------------------------------------------
 
-    @property
-    def newest_store_ms(self) -> int:
-        """The newest store time of all messages, deleted ones included."""
-        return self._newest_store_ms
+    def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
+        """Decides which rows in memory may be deleted: those that are too old or, oldest first, too many.
 
-    def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]]:
-        """Returns new min offsets of queues in memory, without chunks that are too old or, oldest first, too many.
-
-        The newest chunk of a queue is not deleted by age, as a log keeps its newest segment.
+        The newest rows of a queue are not deleted by age, as a log keeps its newest segment.
         """
         for consume_queue in self._queues.values():
             self._change(consume_queue, partial(consume_queue.seal, consume_queue.bounds().max_offset))
-        unsaved = (
-            (self._find_written_ms(chunk), chunk.first_offset, queue, chunk)
-            for queue, held in self._queues.items()
-            for chunk in held.list_fresh()
-        )
-        byte_count, min_offsets = self.unsaved_bytes, dict[MessageQueue, int]()
-        for written_ms, _, queue, chunk in sorted(unsaved, key=lambda entry: entry[:2]):
+        held: list[tuple[int, int, MessageQueue | None, int]] = [
+            (self._find_written_ms(rows), rows.until_offset, queue, rows.byte_count)
+            for queue, consume_queue in self._queues.items()
+            for rows in consume_queue.list_held()
+        ]
+        held += [(written_ms, 0, None, byte_count) for written_ms, _, byte_count in self.staged.list_by_age()]
+        byte_count, min_offsets, stage_ids = self.unsaved_bytes, dict[MessageQueue, int](), list[str]()
+        open_stages = iter(self.staged.list_by_age())
+        limit = ""
+        for written_ms, end, queue, row_bytes in sorted(held, key=lambda entry: entry[:2]):
             is_too_much = limits.log_bytes_max is not None and byte_count > limits.log_bytes_max
             if not is_too_much and not limits.is_expired(written_ms, now_ms):
                 break
-            end = chunk.first_offset + chunk.row_count
-            if not is_too_much and end == self.bounds(queue).max_offset:
+            limit = limit or limits.name(is_too_much)
+            if queue is None:
+                stage_ids.append(next(open_stages)[1])
+            elif not is_too_much and end == self.bounds(queue).max_offset:
                 continue
-            byte_count -= chunk.byte_count
-            min_offsets[queue] = end
-        return list(min_offsets.items())
-
-    def restore_times(self, times: NewestTimes) -> None:
-        """Restores the times of a snapshot, after its messages, which were written by then."""
-        self._newest_store_ms, self._newest_written_ms, self.last_read_ms = times
-
-    @property
-    def newest_times(self) -> NewestTimes:
-        """The times that a snapshot keeps."""
-        return NewestTimes(self._newest_store_ms, self._newest_written_ms, self.last_read_ms)
-
-    def find_mark(self, position: int) -> SegmentMark | None:
-        """Returns the mark of the first segment at or after ``position``; None while nothing was written there."""
-        return next((mark for mark in self.marks if mark.segment >= position), None)
+            else:
+                min_offsets[queue] = end
+            byte_count -= row_bytes
+        return Cut(0, list(min_offsets.items()), stage_ids, limit) if min_offsets or stage_ids else None
 
     def find_min_offsets_at(self, position: int) -> list[tuple[MessageQueue, int]]:
         """Returns the new min offsets of the queues that lose messages when the log is cut at ``position``."""
-        mark = self.find_mark(position)
-        ends = mark.max_offsets.items() if mark is not None else ()
+        ends = self.segments.find_ends_before(position).items()
         return [(queue, end) for queue, end in ends if end > self.bounds(queue).min_offset]
-
-    def forget_marks_before(self, position: int) -> None:
-        """Removes the marks of segments before ``position``, where the log now begins."""
-        self.marks = [mark for mark in self.marks if mark.segment >= position]
 
     # --- saving --------------------------------------------------------------------------------------------------
 
-    def list_ready(self) -> list[tuple[MessageQueue, FreshChunk]]:
-        """Returns the chunks that may be saved, in order for each queue."""
-        return [(queue, chunk) for queue, held in self._queues.items() for chunk in held.list_ready()]
+    def list_ready(self) -> list[tuple[MessageQueue, list[FreshChunk | Run]]]:
+        """Returns the chunks that may be saved, in order for each queue. Those of one list may become one chunk."""
+        return [(queue, chunks) for queue, held in self._queues.items() for chunks in held.list_ready()]
 
     def finalize_down_to(self, byte_count: int) -> None:
         """Makes chunks of the largest queues ready to be saved, until at most ``byte_count`` bytes are not ready."""
@@ -342,14 +375,15 @@ class ConsumeQueues:
             left -= loose_bytes
             self._change(queue, queue.finalize)
 
-    def install(self, queue: MessageQueue, chunk: FreshChunk, saved: SavedChunk) -> bool:
-        """Replaces the rows of a chunk by its location. False when the queue no longer has the chunk."""
+    def install(self, queue: MessageQueue, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk]) -> bool:
+        """Replaces the rows of chunks by their locations. False when the queue no longer has them."""
         consume_queue = self._queues.get(queue)
         if consume_queue is None:
             return False
-        before = consume_queue.unsaved_bytes
-        is_installed = consume_queue.install(chunk, saved)
-        self.unsaved_bytes += consume_queue.unsaved_bytes - before
+        before, scattered = consume_queue.unsaved_bytes, consume_queue.scattered_bytes
+        is_installed = consume_queue.install(chunks, saved)
+        self._unsaved_bytes += consume_queue.unsaved_bytes - before
+        self.scattered_bytes += consume_queue.scattered_bytes - scattered
         return is_installed
 
     # --- snapshots -----------------------------------------------------------------------------------------------
@@ -369,11 +403,31 @@ class ConsumeQueues:
         """Returns the messages that are in no queue file, as facts."""
         return [fact for queue, held in self._queues.items() for fact in held.list_unsaved(queue)]
 
-    def restore(self, index: Iterable[QueueIndex], marks: Iterable[SegmentMark]) -> None:
-        """Fills empty queues from a snapshot's index and marks."""
+    def restore(
+        self,
+        index: Iterable[QueueIndex],
+        marks: Iterable[SegmentMark],
+        spliced: Mapping[int, SplicedSegment],
+        staged: Iterable[StagedIndex],
+    ) -> None:
+        """Fills empty queues from what a snapshot holds of queues, segments and open stages."""
         for queue, min_offset, unsaved_from, saved in index:
-            self._add(queue, ConsumeQueue(self._make_loader(queue), min_offset, unsaved_from, saved))
-        self.marks = list(marks)
-        self.segment_has_messages = bool(self.marks) and any(
-            held.bounds().max_offset > self.marks[-1].max_offsets.get(queue, 0) for queue, held in self._queues.items()
+            added = ConsumeQueue(
+                self._make_loader(queue), min_offset, unsaved_from, saved, read_message=self._read_message
+            )
+            self._add(queue, added)
+            self.scattered_bytes += added.scattered_bytes
+        found = list(marks)
+        has_messages = bool(found) and any(
+            held.bounds().max_offset > found[-1].max_offsets.get(queue, 0) for queue, held in self._queues.items()
         )
+        self.segments.restore(found, spliced, has_messages=has_messages)
+        self.staged.restore(staged)
+
+
+def _make_run(part: QueuePart, message: LoggedMessage, rows: pa.RecordBatch, written: LogRange) -> Run:
+    """Returns the rows of a large part where the log has them. ``rows`` are the same rows."""
+    store_ms = rows.column("storeTimestamp")[0].value // 1000
+    host, size = rows.column("storeHost")[0].as_py(), columns.count_bytes(rows)
+    run_part = RunPart(message, 0, part.row_count, size)
+    return Run(part.first_offset, part.row_count, store_ms, host, written, [run_part], [part.row_count], size)

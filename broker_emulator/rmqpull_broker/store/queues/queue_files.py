@@ -1,4 +1,5 @@
-"""Queue files: full chunks of all consume queues on the disk, read through a cache of limited size.
+"""Queue files: full chunks of all consume queues on the disk, read through a cache of limited size. The cache also has
+messages of the log.
 
 They are derived from the commit log. So no send waits for their syncs, and a lost or damaged file costs time, but no
 messages. A process never appends to a file of an earlier process.
@@ -9,16 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 
 import pyarrow as pa
 
-from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
-from rmqpull_broker.store.log.commit_log import CommitLog
-from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, SavedChunk, decode_chunk, encode_chunk
+from rmqpull_broker.core.state.facts import LoggedMessage
+from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, decode_chunk, encode_chunk
 from rmqpull_broker.store.vfs import AppendFile, FileSystem, ReadFile
 
 FILE_BYTES = 256 << 20
@@ -114,13 +111,24 @@ class QueueFiles:
             self._count_loaded(location.length)
         return batch
 
+    def load_message(
+        self, message: LoggedMessage, read_message: Callable[[LoggedMessage], pa.RecordBatch]
+    ) -> pa.RecordBatch:
+        """Returns the rows of a message in the log, from the cache of :meth:`load` or by ``read_message``."""
+        batch = self._chunk_cache.get(message)
+        if batch is None:
+            batch = read_message(message)
+            self._chunk_cache.put(message, batch)
+            self._count_loaded(message.length)
+        return batch
+
     def _count_loaded(self, byte_count: int) -> None:
         self._loaded_bytes += byte_count
         if self._loaded_bytes >= LOADED_BYTES:
             self._loaded_bytes = 0
             release_holes()
 
-    def cache(self, location: Location, batch: pa.RecordBatch) -> None:
+    def cache(self, location: Location | LoggedMessage, batch: pa.RecordBatch) -> None:
         """Adds rows that are in memory already to the cache of :meth:`load`."""
         self._chunk_cache.put(location, batch)
 
@@ -160,16 +168,16 @@ class ChunkCache:
     def __init__(self, byte_count_max: int) -> None:
         self._byte_count_max = byte_count_max
         self._byte_count = 0
-        self._batches: OrderedDict[Location, pa.RecordBatch] = OrderedDict()
+        self._batches: OrderedDict[Location | LoggedMessage, pa.RecordBatch] = OrderedDict()
 
-    def get(self, location: Location) -> pa.RecordBatch | None:
+    def get(self, location: Location | LoggedMessage) -> pa.RecordBatch | None:
         """Returns the rows of a chunk, or None. The chunk becomes the most recently used one."""
         batch = self._batches.get(location)
         if batch is not None:
             self._batches.move_to_end(location)
         return batch
 
-    def put(self, location: Location, batch: pa.RecordBatch) -> None:
+    def put(self, location: Location | LoggedMessage, batch: pa.RecordBatch) -> None:
         """Adds a chunk, and evicts the least recently used ones."""
         if location in self._batches:
             return
@@ -177,43 +185,3 @@ class ChunkCache:
         self._byte_count += location.length
         while self._byte_count > self._byte_count_max and len(self._batches) > 1:
             self._byte_count -= self._batches.popitem(last=False)[0].length
-
-
-def rebuild_rows(log: CommitLog, queue: MessageQueue, chunk: SavedChunk, min_offset: int) -> pa.RecordBatch:
-    """Reads the rows of a damaged chunk from the log. Rows before the queue's min offset become nulls.
-
-    Raises CorruptLog when the log does not have them.
-    """
-    parts: list[pa.RecordBatch] = []
-    first_offset, until_offset = max(chunk.first_offset, min_offset), chunk.first_offset + chunk.row_count
-    for facts in log.read(chunk.written.from_position, chunk.written.until_position):
-        for fact in facts:
-            if isinstance(fact, TopicDeleted) and fact.topic == queue.topic:
-                parts.clear()  # the rows after this belong to another topic of the same name
-            for offset, rows in _find_rows(fact, queue):
-                low, high = max(offset, first_offset), min(offset + rows.num_rows, until_offset)
-                if low < high:
-                    parts.append(rows.slice(low - offset, high - low))
-    if sum(part.num_rows for part in parts) != until_offset - first_offset:
-        raise CorruptLog(
-            f"messages {first_offset} to {until_offset - 1} of queue {queue} are damaged in their queue file and "
-            f"missing from the log between positions {chunk.written.from_position} and {chunk.written.until_position}"
-        )
-    return columns.concat_batches([_make_nulls(first_offset - chunk.first_offset), *parts])
-
-
-def _make_nulls(row_count: int) -> pa.RecordBatch:
-    arrays = [pa.nulls(row_count, field.type) for field in columns.STORED_SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
-
-
-def _find_rows(fact: Fact, queue: MessageQueue) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields (first offset, rows) of the messages that a fact stores in a queue."""
-    if isinstance(fact, RowsStored) and fact.queue == queue:
-        yield fact.rows[0].queue_offset, columns.from_rows(fact.rows)
-    elif isinstance(fact, ColumnsStored):
-        begin = 0
-        for part in fact.parts:
-            if part.queue == queue:
-                yield part.first_offset, fact.batch.slice(begin, part.row_count)
-            begin += part.row_count

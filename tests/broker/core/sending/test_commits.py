@@ -7,13 +7,13 @@ import pytest
 
 from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId, PreconditionFailed
 from rmqpull_broker.core.sending.commits import Outcome, check_record, count_missing, judge, refuse_older
-from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import CommittedTransaction
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from tests.harness.core import CoreHarness
+from tests.harness.core import CoreHarness, commit_stages
 
 KNOWN = CommitRecord(b"plan", "orders", 2, b"digest")
 NEWEST = CommittedTransaction(7, KNOWN)
@@ -137,28 +137,28 @@ def staged(core: CoreHarness) -> CoreHarness:
 
 
 def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(staged: CoreHarness) -> None:
-    assert staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN)) is Outcome.NEW
+    assert staged.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 1)], KNOWN)) is Outcome.NEW
     another = described(b"another", rows=3)
     with pytest.raises(InvalidTransactionId, match="was committed with 2 rows for orders"):
-        staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("b", 1)], another))
-    again = staged.run(lambda draft: commit(draft, BATCH, [], described(b"another")))
+        staged.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("b", 1)], another))
+    again = staged.run(lambda draft: commit_stages(draft, BATCH, [], described(b"another")))
     assert again is Outcome.DONE
     restored = BrokerState(ConsumeQueues(), ["broker-a"])
     restored.apply(staged.state.to_facts())
     assert restored.stages.find_newest("query") == NEWEST
-    assert list(restored.stages.list_committing()) == ["a"]
+    assert len(staged.rows(staged.queue())) == 1
 
 
 def test_a_gap_is_refused_if_the_caller_wants_that_and_then_changes_nothing(staged: CoreHarness) -> None:
     def attempt(refuse_gap: bool) -> Outcome:
         stages = [CommittedStage("a", 1)]
-        return staged.run(lambda draft: commit(draft, BATCH, stages, KNOWN, refuse_gap=refuse_gap))
+        return staged.run(lambda draft: commit_stages(draft, BATCH, stages, KNOWN, refuse_gap=refuse_gap))
 
     assert attempt(refuse_gap=True) is Outcome.GAP
     assert list(staged.state.stages.all()) == ["a", "b"]
     assert attempt(refuse_gap=False) is Outcome.NEW
     assert attempt(refuse_gap=True) is Outcome.DONE
-    assert list(staged.state.stages.all()) == ["a"]
+    assert not staged.state.stages.all()
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_commit_needs_the_rows_that_its_writers_have_counted(
 
     def finish(*stage_ids: str, staged_count: int | None) -> Outcome:
         stages = [CommittedStage(stage_id, 1) for stage_id in stage_ids]
-        return staged.run(lambda draft: commit(draft, BATCH, stages, record, staged_count))
+        return staged.run(lambda draft: commit_stages(draft, BATCH, stages, record, staged_count))
 
     if seen is None:
         assert finish(*named, staged_count=row_count) is Outcome.NEW
@@ -205,25 +205,21 @@ def test_a_commit_needs_the_rows_that_its_writers_have_counted(
 
 def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draft(staged: CoreHarness) -> None:
     draft = Draft(staged.state)
-    assert commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN) is Outcome.NEW
+    assert commit_stages(draft, BATCH, [CommittedStage("a", 1)], KNOWN) is Outcome.NEW
     draft.end_command()
     with pytest.raises(InvalidTransactionId, match="the topics differ"):
-        commit(draft, BATCH, [CommittedStage("b", 1)], described(destination="others"))
+        commit_stages(draft, BATCH, [CommittedStage("b", 1)], described(destination="others"))
     draft.drop_command()
-    assert commit(draft, BATCH, [CommittedStage("b", 1)], KNOWN) is Outcome.DONE
+    assert commit_stages(draft, BATCH, [CommittedStage("b", 1)], KNOWN) is Outcome.DONE
 
 
-def test_the_rows_of_a_commit_become_readable_call_by_call(core: CoreHarness) -> None:
-    """None before it, a part while it is stored, and all at its end: what docs/writing.md says that readers see."""
+def test_the_rows_of_a_commit_become_readable_in_one_step(core: CoreHarness) -> None:
     core.topic()
     for sequence in range(3):
         hand_over(core, "a", sequence)
-    seen = [len(core.rows(core.queue()))]
-    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 3)], KNOWN))
-    for _ in range(3):
-        seen.append(len(core.rows(core.queue())))
-        core.run(lambda draft: store_next(draft, core.sender, "a", 1))
-    assert [*seen, len(core.rows(core.queue()))] == [0, 0, 1, 2, 3]
+    assert core.rows(core.queue()) == []
+    core.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 3)], KNOWN))
+    assert len(core.rows(core.queue())) == 3
 
 
 def test_a_write_without_a_query_is_never_too_old() -> None:

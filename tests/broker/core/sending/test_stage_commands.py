@@ -17,17 +17,19 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, drop, stage, store_next
+from rmqpull_broker.core.sending.publishing import TopicPart
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import WRITES_REMEMBERED_MAX
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from tests.harness.core import CoreHarness
+from tests.harness.core import CoreHarness, commit_stages
 
 BATCH = TransactionId("query", 7)
 WRITE = TransactionId("write", None)
 RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
+DUE = pa.array([9_000_000, 9_000_000], pa.timestamp("us", tz="UTC"))
 
 
 def hand_over(
@@ -49,7 +51,11 @@ def finish(
     core: CoreHarness, *named: tuple[str, int], batch: TransactionId = BATCH, record: CommitRecord | None = None
 ) -> bool:
     """Commits, and stores everything that this makes readable. Whether it was new."""
-    outcome = core.run(lambda draft: commit(draft, batch, [CommittedStage(*entry) for entry in named], record))
+    outcome = core.run(
+        lambda draft: commit_stages(
+            draft, batch, [CommittedStage(*entry) for entry in named], record, now_ms=core.now_ms
+        )
+    )
     for stage_id in list(core.state.stages.list_committing()):
         while core.state.stages.find(stage_id) is not None:
             store_call(core, stage_id)
@@ -186,18 +192,19 @@ def test_a_commit_of_what_is_not_whole_is_refused_and_changes_nothing(
 
 def test_a_topic_that_is_gone_refuses_the_commit_and_after_it_loses_its_rows_alone(core: CoreHarness) -> None:
     core.topic()
-    core.topic(name="paid")
+    core.topic(name="paid", topic_type=TopicType.DELAY)
     hand_over(core, b"1")
-    hand_over(core, b"2", b"3", sequence=1, topic="paid")
+    hand_over(core, b"2", b"3", sequence=1, topic="paid", deliveryTimestamp=DUE)
     draft = Draft(core.state)
     delete_topic(draft, "paid")
     draft.end_command()
     with pytest.raises(PreconditionFailed, match="topic paid, for which stage a has messages, is deleted"):
-        commit(draft, BATCH, [CommittedStage("a", 2)])
-    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 2)]))
+        commit_stages(draft, BATCH, [CommittedStage("a", 2)])
+    core.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 2)]))
     core.run(lambda draft: delete_topic(draft, "paid"))
-    assert [store_call(core) for _ in range(2)] == [0, 2]
     assert bodies(core) == [b"1"]
+    assert store_call(core) == 2
+    assert len(core.state.delayed) == 0
     assert not core.state.stages.all()
 
 
@@ -205,11 +212,10 @@ def test_a_topic_that_is_gone_refuses_the_commit_and_after_it_loses_its_rows_alo
 def test_rows_for_queues_that_no_longer_exist_go_to_the_other_queues(core: CoreHarness, is_recreated: bool) -> None:
     core.topic(queue_count=4)
     hand_over(core, *(b"%d" % number for number in range(8)))
-    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
     if is_recreated:
         core.run(lambda draft: delete_topic(draft, "orders"))
     core.run(lambda draft: put_topic(draft, TopicConfig("orders", 3, 3)))
-    assert store_call(core) == 0
+    finish(core, ("a", 1))
     assert [bodies(core, core.queue(at)) for at in range(3)] == [[b"0", b"4", b"3", b"7"], [b"1", b"5"], [b"2", b"6"]]
 
 
@@ -221,12 +227,20 @@ def test_what_is_dropped_cannot_be_committed_and_what_is_committed_cannot_be_dro
     with pytest.raises(PreconditionFailed):
         finish(core, ("a", 1))
     hand_over(core, b"2")
-    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
+    core.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 1)]))
+    assert core.run(lambda draft: drop(draft, BATCH)) == 0
+    assert bodies(core) == [b"2"]
+
+
+def test_a_stage_with_delayed_rows_of_a_commit_takes_no_more_rows(core: CoreHarness) -> None:
+    core.topic(topic_type=TopicType.DELAY)
+    hand_over(core, b"1", b"2", deliveryTimestamp=DUE)
+    core.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 1)]))
     assert core.run(lambda draft: drop(draft, BATCH)) == 0
     with pytest.raises(PreconditionFailed, match="committed, or belongs to another transaction"):
-        hand_over(core, b"late", sequence=1, batch=TransactionId("query", 8))
+        hand_over(core, b"late", b"later", sequence=1, batch=TransactionId("query", 8), deliveryTimestamp=DUE)
     finish(core)
-    assert bodies(core) == [b"2"]
+    assert len(core.state.delayed) == 2
 
 
 def test_messages_are_checked_when_they_are_staged(core: CoreHarness) -> None:
@@ -262,6 +276,23 @@ def test_a_delayed_message_waits_after_its_commit(core: CoreHarness) -> None:
         core.run(lambda draft: stage(draft, core.sender, WRITE, "b", 0, core.check(far), core.now_ms))
 
 
+def test_only_the_delayed_rows_of_a_call_come_later_than_its_commit(core: CoreHarness) -> None:
+    core.topic()
+    core.topic(name="late", topic_type=TopicType.DELAY)
+    rows = pa.record_batch(
+        {"body": [b"1", b"2", b"3"], "deliveryTimestamp": pa.array([None, 9_000_000, 8_000_000], DUE.type)}
+    )
+    parts = [TopicPart("orders", 1), TopicPart("late", 2)]
+    core.run(lambda draft: stage(draft, core.sender, BATCH, "a", 0, core.check(rows, "", parts=parts), core.now_ms))
+    assert core.state.stages.all()["a"].row_count == 3
+    core.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 1)]))
+    assert bodies(core) == [b"1"]
+    assert [stage.row_count for stage in core.state.stages.all().values()] == [2]
+    assert store_call(core) == 0
+    assert len(core.state.delayed) == 2
+    assert not core.state.stages.all()
+
+
 def test_writes_are_remembered_for_a_while_and_queries_for_ever(
     core: CoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,16 +321,10 @@ def test_commands_that_are_drafted_together_see_each_other(core: CoreHarness) ->
 
     for sequence in (0, 1, 1):
         hand(sequence)
-    assert commit(draft, BATCH, [CommittedStage("a", 2)]) is Outcome.NEW
+    assert commit_stages(draft, BATCH, [CommittedStage("a", 2)]) is Outcome.NEW
     draft.end_command()
-    assert commit(draft, BATCH, [CommittedStage("a", 2)]) is Outcome.UNCOMPARED
+    assert commit_stages(draft, BATCH, [CommittedStage("a", 2)]) is Outcome.UNCOMPARED
     draft.end_command()
-    for facts in draft.fact_batches:
-        core.state.apply(facts)
-    draft = Draft(core.state)
-    for _ in range(2):
-        store_next(draft, core.sender, "a", 1)
-        draft.end_command()
     for facts in draft.fact_batches:
         core.state.apply(facts)
     assert bodies(core) == [b"0", b"1"]
@@ -308,11 +333,12 @@ def test_commands_that_are_drafted_together_see_each_other(core: CoreHarness) ->
 
 def test_a_snapshot_holds_stages_half_stored_commits_and_what_is_remembered(core: CoreHarness) -> None:
     core.topic()
+    core.topic(name="late", topic_type=TopicType.DELAY)
     hand_over(core, b"0", stage_id="b", batch=TransactionId("query", 8))
-    hand_over(core, b"1")
-    hand_over(core, b"2", sequence=1)
+    for sequence in range(2):
+        hand_over(core, b"1", b"2", sequence=sequence, topic="late", deliveryTimestamp=DUE)
     finish(core, batch=WRITE)
-    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 2)], RECORD))
+    core.run(lambda draft: commit_stages(draft, BATCH, [CommittedStage("a", 2)], RECORD))
     store_call(core)
     restored = BrokerState(ConsumeQueues(), ["broker-a"])
     restored.apply(core.state.to_facts())

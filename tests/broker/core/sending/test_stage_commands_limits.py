@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.messages.columns import UNPLACED_SCHEMA
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending.stage_commands import drop, stage
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import CallStaged
-from rmqpull_broker.core.state.stages import CALL_BYTES, Stages
+from rmqpull_broker.core.state.facts import ColumnsStaged, LoggedMessage, StagedPart
+from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.stages import CALL_BYTES, PART_BYTES, Stages
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over
 from tests.harness.core import CoreHarness
 
@@ -65,7 +69,7 @@ def test_what_the_broker_notes_of_all_stages_is_limited_by_its_memory(
 ) -> None:
     core.topic()
     hand_over(core, b"1")
-    monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STATE_BYTES_MAX", 3 * CALL_BYTES)
+    monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STATE_BYTES_MAX", 2 * (CALL_BYTES + PART_BYTES))
     hand_over(core, b"2", stage_id="b", batch=WRITE)
     with pytest.raises(TooManyRequests, match=r"stage a of transaction query cannot grow.*raise batchBytes"):
         hand_over(core, b"3", sequence=1)
@@ -77,17 +81,22 @@ def test_what_the_broker_notes_of_all_stages_is_limited_by_its_memory(
 
 @pytest.mark.parametrize(("call_count", "topic_count"), [(3_000, 1), (100, 40)])
 def test_the_notes_on_a_call_take_no_more_memory_than_is_counted(call_count: int, topic_count: int) -> None:
-    queues = [(MessageQueue(f"topic-{at // 4}", "broker-a", at % 4), 1_000 + at) for at in range(4 * topic_count)]
+    queues = [MessageQueue(f"topic-{at // 4}", "broker-a", at % 4) for at in range(4 * topic_count)]
+    parts = tuple(StagedPart(queue, 1_000, 100_000, 120_000) for queue in queues)
+    rows = pa.record_batch([pa.array([], field.type) for field in UNPLACED_SCHEMA], UNPLACED_SCHEMA)
+    store = ConsumeQueues()
     stages = Stages()
     tracemalloc.start()
     try:
         for number in range(call_count):
-            stages.apply(CallStaged(BATCH, "a", number << 20, number * 10_000, tuple(queues), 600_000, 4_000_000))
+            message = LoggedMessage(0, number << 20, 1 << 20, 1 << 31, 1_000 * len(parts))
+            staged = ColumnsStaged(BATCH, "a", number, parts, 600_000, 1 << 40, rows, (message,))
+            stages.apply(staged)
+            store.apply(staged, LogRange(0, number << 20, (number + 1) << 20))
         used, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert used <= stages.state_bytes
     stage = stages.all()["a"]
     assert stage.call_count == call_count
-    assert stage.topics == {queue.topic for queue, _ in queues}
-    assert stage.first_call.parts == queues
+    assert stage.topics == {queue.topic for queue in queues}

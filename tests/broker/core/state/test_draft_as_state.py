@@ -50,6 +50,7 @@ QUESTIONS: Mapping[str, Callable[[DraftedStory], Iterable[tuple[Any, ...]]]] = {
     },
     "find_stage": lambda _: [(stage_id,) for stage_id in STAGES],
     "require_stage": lambda story: [(stage_id,) for stage_id in story.apart.stages.all()],
+    "find_dropping_limit": lambda _: [(stage_id,) for stage_id in STAGES],
     **dict.fromkeys(("count_stages", "list_stages", "properties"), lambda _: NOTHING),
     "has_committed": lambda _: [(transaction,) for transaction in TRANSACTIONS],
     "find_newest_commit": lambda _: [(transaction.writer,) for transaction in TRANSACTIONS],

@@ -20,7 +20,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import update_offset
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, RowsStored
-from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.ports import Kept
 from rmqpull_broker.server.runtime import group_commit
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.noted_time import NOTE_TIME
@@ -49,10 +49,10 @@ class FakeStorage(MemoryStorage):
         self.is_closed = False
         self.byte_count = 0
 
-    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         return self.append(groups) if self.waits_for_nothing else None
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, groups: Sequence[Sequence[Fact]]) -> list[Kept]:
         self.gate.wait(60)
         if self.failures:
             raise self.failures.pop()

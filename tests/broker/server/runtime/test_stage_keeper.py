@@ -1,4 +1,7 @@
-"""What the broker does for stages by itself, without their callers. Each story advances a manual clock."""
+"""What the broker does for stages by itself, without their callers. Each story advances a manual clock.
+
+All messages are delayed, because a commit stores only these later.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,26 @@ import pytest
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.messages.ids import MessageIds
-from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
-from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.sending.storing import BatchToStore
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import CallStaged, Fact, QueuePart, StagesCommitted, TransactionId
-from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.facts import CallStaged, ColumnsStaged, Fact, QueuePart, StagesCommitted, TransactionId
+from rmqpull_broker.core.state.ports import Kept
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.stage_keeper import RETRY_MS, TIMEOUT_MS, StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from tests.harness.core import check_batch
+from rmqpull_proto.names import TIMER_TOPIC
+from tests.harness.core import check_batch, commit_stages
 from tests.harness.waiting import until
 
-QUEUE = MessageQueue("orders", "broker-a", 0)
+QUEUE = MessageQueue(TIMER_TOPIC, "broker-a", 0)
+DUE = pa.array([9_000_000_000], pa.timestamp("us", tz="UTC"))
 BATCH, WRITE = TransactionId("query", 7), TransactionId("write", None)
 
 
@@ -41,10 +46,10 @@ class Log(MemoryStorage):
         self.failures = 0
         self.appends = 0
 
-    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         return None  # as a disk
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, groups: Sequence[Sequence[Fact]]) -> list[Kept]:
         self.appends += 1
         if self.failures:
             self.failures -= 1
@@ -79,7 +84,7 @@ class Broker:
         self.keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
 
     async def topic(self) -> None:
-        await self.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
+        await self.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1, TopicType.DELAY)))
 
     async def hand_over(
         self, *bodies: bytes, batch: TransactionId = BATCH, stage_id: str = "a", timeout_ms: int = 0
@@ -87,7 +92,7 @@ class Broker:
         """Stages each body in a separate call."""
 
         def command(draft: Draft, sequence: int, body: bytes) -> None:
-            published = Published("orders", pa.record_batch({"body": [body]}), "client")
+            published = Published("orders", pa.record_batch({"body": [body], "deliveryTimestamp": DUE}), "client")
             checked = check_batch(self.sender, published, self.clock.wall_ms())
             stage(draft, self.sender, batch, stage_id, sequence, checked, self.clock.wall_ms(), timeout_ms)
 
@@ -96,10 +101,11 @@ class Broker:
 
     async def commit(self, call_count: int, batch: TransactionId = BATCH, stage_id: str = "a") -> None:
         """Commits without waiting."""
-        await self.group_commit.execute(lambda draft: commit(draft, batch, [CommittedStage(stage_id, call_count)]))
+        named = [CommittedStage(stage_id, call_count)]
+        await self.group_commit.execute(lambda draft: commit_stages(draft, batch, named))
 
     async def advance(self, ms: int = 0) -> int:
-        """Advances the clock. Returns how many messages can be read then."""
+        """Advances the clock. Returns how many messages have been stored then."""
         self.clock.advance(ms)
         await self.group_commit.wait_until_idle()
         await until(lambda: not self.keeper.is_busy, "done with its work")
@@ -295,7 +301,7 @@ def test_staging_after_the_commit_is_reported_and_stores_nothing() -> None:
         facts: list[Fact] = []
         broker.group_commit = GroupCommit(broker.state, broker.log, facts.extend)
         await broker.hand_over(b"late", stage_id="zombie")
-        assert [fact for fact in facts if isinstance(fact, (CallStaged, StagesCommitted))] == []
+        assert [fact for fact in facts if isinstance(fact, (ColumnsStaged, CallStaged, StagesCommitted))] == []
         await broker.advance()
         assert broker.stages == []
 

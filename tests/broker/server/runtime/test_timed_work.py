@@ -14,7 +14,7 @@ from rmqpull_broker.core.sending.half_messages import TransactionCheck, make_hal
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, RowsStored
-from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.ports import Kept
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.timed_work import TimedWork
@@ -33,10 +33,10 @@ class Log(MemoryStorage):
         super().__init__()
         self.failures = 0
 
-    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         return None  # as a disk
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, groups: Sequence[Sequence[Fact]]) -> list[Kept]:
         if self.failures:
             self.failures -= 1
             raise OSError("no space left on device")

@@ -14,7 +14,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, QueuesTrimmed, ResetsAnswered, RowsStored, TopicDeleted, TopicPut
-from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.core.state.ports import Cut, Job, Kept, RetentionLimits, Snapshotted
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.timed_work import CLEANING_INTERVAL_MS, Cleaner
@@ -61,10 +61,10 @@ class BusyStorage(MemoryStorage):
         self.sync_failures = 0
         self.is_full = False
 
-    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> LogRange | None:
+    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> list[Kept] | None:
         return None  # as a disk
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+    def append(self, groups: Sequence[Sequence[Fact]]) -> list[Kept]:
         self.events.append("append")
         if self.is_full:
             raise OSError("No space left on device")

@@ -9,7 +9,7 @@ import pytest
 
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.facts import Fact, GroupPut
-from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.ports import Kept, LogRange
 from rmqpull_broker.store.log import record
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
@@ -54,7 +54,8 @@ def test_a_write_at_once_needs_an_open_segment_and_no_sync(disk: MemoryFileSyste
     log.recover(lambda facts, written: None)
     assert log.append_at_once(FACT_BATCHES[:1]) is None  # the segment must be created first
     log.append(FACT_BATCHES[:1])
-    assert log.append_at_once(FACT_BATCHES[1:2]) == LogRange(0, HEADER_BYTES + RECORD_BYTES, TWO_RECORDS)
+    written = LogRange(0, HEADER_BYTES + RECORD_BYTES, TWO_RECORDS)
+    assert log.append_at_once(FACT_BATCHES[1:2]) == [Kept(written, FACT_BATCHES[1])]
     assert log.append_at_once(FACT_BATCHES[2:3]) is None  # the segment is full
     log.close()
     assert open_log(disk).fact_batches == FACT_BATCHES[:2]

@@ -151,7 +151,7 @@ def test_the_layout_is_as_drawn() -> None:
     checked = struct.pack("<QQ", len(payload), 77) + payload
     data = b"RMQR" + struct.pack("<I", zlib.crc32(checked)) + checked
     assert record.encode_record([GroupDeleted("g")], 77) == data
-    assert record.encode_segment_header() == b"RMQPLOG\0" + struct.pack("<II", 4, 0)
+    assert record.encode_segment_header() == b"RMQPLOG\0" + struct.pack("<II", 7, 0)
     assert (record.RECORD_HEADER_BYTES, record.SEGMENT_HEADER_BYTES) == (24, 16)
 
 
@@ -202,7 +202,7 @@ def test_a_segment_of_this_format_passes() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"RMQPLOG\0" + struct.pack("<II", 3, 0), "its format version is 3; this release reads versions 1, 2 and 4"),
+        (b"RMQPLOG\0" + struct.pack("<II", 3, 0), "its format version is 3; this release reads versions 1, 2, 4 and 7"),
         (b"RMQPLOG\0" + struct.pack("<II", 0, 0), "its format version is 0"),
         (b"SQLite format 3\0", "it begins with b'SQLite f'"),
         (b"RMQPLOG\0", "8 bytes"),

@@ -1,6 +1,7 @@
 """All consume queues together."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -39,26 +40,31 @@ def test_queues_that_differ_in_any_part_of_their_name_are_others(queues: Consume
         assert queues.bounds(other) == Bounds(0, 0)
 
 
+def expire(queues: ConsumeQueues, limits: RetentionLimits, now_ms: int) -> Sequence[tuple[MessageQueue, int]]:
+    cut = queues.expire(limits, now_ms)
+    return cut.min_offsets if cut is not None else []
+
+
 def test_in_memory_chunks_go_when_all_of_them_is_too_old() -> None:
     queues = ConsumeQueues()
     for number, queue in enumerate((FIRST, SECOND, FIRST)):
         rows = [StoredMessage(Message(b"x", "ID"), number // 2 * 5_000 + n, number, "host") for n in range(5_000)]
         part = QueuePart(queue, rows[0].queue_offset, 5_000)
         queues.apply(ColumnsStored((part,), columns.from_rows(rows)), NOT_LOGGED)
-    assert queues.expire(RetentionLimits(10), now_ms=10) == []
-    assert queues.expire(RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
-    assert queues.expire(RetentionLimits(10), now_ms=99) == [(FIRST, 5_000)]  # the newest chunk of each queue stays
+    assert queues.expire(RetentionLimits(10), now_ms=10) is None
+    assert expire(queues, RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
+    assert expire(queues, RetentionLimits(10), now_ms=99) == [(FIRST, 5_000)]  # the newest chunk of each queue stays
     most = queues.unsaved_bytes * 2 // 3
-    assert queues.expire(RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
+    assert expire(queues, RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
     queues.apply(QueuesTrimmed(((FIRST, 5_000),)), NOT_LOGGED)
     assert queues.unsaved_bytes <= most
-    assert queues.expire(RetentionLimits(10, most), now_ms=0) == []
+    assert queues.expire(RetentionLimits(10, most), now_ms=0) is None
 
 
 def test_in_memory_the_newest_chunks_go_by_their_size_and_not_by_their_age(queues: ConsumeQueues) -> None:
-    assert queues.expire(RetentionLimits(0), now_ms=5) == []
-    assert queues.expire(RetentionLimits(0), now_ms=1_000) == [(FIRST, 2)]
-    assert queues.expire(RetentionLimits(1_000, 0), now_ms=5) == [(FIRST, 3), (SECOND, 2)]
+    assert queues.expire(RetentionLimits(0), now_ms=5) is None
+    assert expire(queues, RetentionLimits(0), now_ms=1_000) == [(FIRST, 2)]
+    assert expire(queues, RetentionLimits(1_000, 0), now_ms=5) == [(FIRST, 3), (SECOND, 2)]
     for queue, end in ((FIRST, 3), (SECOND, 2)):
         queues.apply(QueuesTrimmed(((queue, end),)), NOT_LOGGED)
     assert queues.unsaved_bytes == 0

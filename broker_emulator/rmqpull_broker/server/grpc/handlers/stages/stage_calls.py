@@ -65,11 +65,19 @@ async def commit_stages(service: Service, request: rpc.CommitStagesRequest, call
 
     def commit(draft: Draft) -> tuple[int, Outcome]:
         missing_count = stage_commands.count_missing(draft, transaction_id)
-        refuse_gap = request.refuse_gap
-        return missing_count, stage_commands.commit(
-            draft, transaction_id, named, record, row_count, refuse_gap=refuse_gap
+        outcome = stage_commands.commit(
+            draft,
+            service.sender.store_host,
+            transaction_id,
+            named,
+            service.clock_ms(),
+            record,
+            row_count,
+            refuse_gap=request.refuse_gap,
         )
+        return missing_count, outcome
 
+    await service.slices.collect(service.state.store.join_stages([stage.stage_id for stage in named]))
     missing_count, outcome = await service.group_commit.execute(commit)
     if missing_count:
         service.metrics.commit_gaps += 1

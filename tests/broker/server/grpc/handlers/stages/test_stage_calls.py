@@ -188,9 +188,9 @@ def test_invalid_parts_are_refused(client: RpcClient, request_: rpc.StageColumns
     assert sentence in answer.status.message
 
 
-def test_retention_keeps_stages_and_a_restart_restores_them(connect: Connect, tmp_path: Path) -> None:
-    """Their timeout ends them: retention must not delete the messages of a large transaction before its commit."""
-    properties = BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10)
+def test_a_restart_restores_stages_unless_retention_reached_their_rows(connect: Connect, tmp_path: Path) -> None:
+    """An open stage does not stop retention, however long its writer keeps it."""
+    properties = BrokerProperties(file_reserved_time=2, mapped_file_size_commit_log=64 << 10)
 
     def broker() -> AbstractContextManager[RunningBroker]:
         return running_broker({"orders": 1}, data_dir=str(tmp_path), clock="manual", properties=properties)
@@ -201,11 +201,20 @@ def test_retention_keeps_stages_and_a_restart_restores_them(connect: Connect, tm
         for sequence, body in enumerate(bodies):
             hand_over(client, body, sequence=sequence, timeout_ms=24 * 60 * MINUTE_MS)
         running.send("orders", *(b"old" + bytes(10_000) for _ in range(20)))
-        running.clock.advance(hours=3)
-        assert len(seen(running)) < 20
+        running.clock.advance(hours=1)
     with broker() as running:
         client = connect(running.endpoints)
-        client.call("CommitStages", commit(("a", len(bodies))))
+        hand_over(client, b"more", sequence=len(bodies), timeout_ms=24 * 60 * MINUTE_MS)
+        running.clock.advance(hours=3)
+        assert len(seen(running)) < 20
+        refused = client.call("CommitStages", commit(("a", len(bodies) + 1)))
+        assert "stage a was dropped" in refused.status.message
+        assert "fileReservedTime" in refused.status.message
+        for sequence, body in enumerate(bodies):
+            hand_over(client, body, stage_id="b", sequence=sequence)
+    with broker() as running:
+        client = connect(running.endpoints)
+        assert client.call("CommitStages", commit(("b", len(bodies)))).status.code == v2.Code.OK
         assert [body for body in seen(running) if not body.startswith(b"old")] == bodies
 
 

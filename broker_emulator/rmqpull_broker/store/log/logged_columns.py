@@ -1,0 +1,114 @@
+"""Messages in columns as the log keeps them: one Arrow message for the rows of each large part of a batch.
+
+Queues refer to these messages, so no row is written a second time. A message lacks the columns that a queue gives its
+rows (``columns.UNPLACED_SCHEMA``): they are made when the rows are read. Neighbouring small parts share a message,
+because each message has about a kilobyte of its own.
+
+The data of an entry is its messages, each padded to 8 bytes. The header has for each message the number of its rows,
+its length, and its CRC-32, so that it can be checked without the rest of the record.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.state.facts import LoggedMessage
+
+PART_ROWS_MIN = 1024
+"""The rows of a large part, which has a message of its own."""
+
+MessageForm = tuple[int, int, int]
+"""A message in the header: its rows, length and CRC-32."""
+
+
+class DamagedMessage(Exception):
+    """The log does not have the message that an index names."""
+
+
+class EncodedMessages(NamedTuple):
+    """The messages of a batch: their bytes, in parts that need not be copied, and their forms."""
+
+    data: list[bytes | pa.Buffer]
+    forms: list[MessageForm]
+
+    @property
+    def length(self) -> int:
+        """The length of the data, with padding."""
+        return sum(map(len, self.data))
+
+
+def group_parts(row_counts: Sequence[int]) -> Iterator[int]:
+    """Yields the rows of each message for parts of these sizes: one large part, or neighbouring small ones."""
+    waiting = 0
+    for count in row_counts:
+        if count >= PART_ROWS_MIN:
+            if waiting:
+                yield waiting
+                waiting = 0
+            yield count
+            continue
+        waiting += count
+        if waiting >= PART_ROWS_MIN:
+            yield waiting
+            waiting = 0
+    if waiting:
+        yield waiting
+
+
+def encode_messages(batch: pa.RecordBatch, row_counts: Sequence[int]) -> EncodedMessages:
+    """Encodes a batch whose parts have these sizes."""
+    rows = batch.select(columns.UNPLACED_SCHEMA.names)
+    encoded, begin = EncodedMessages([], []), 0
+    for count in group_parts(row_counts):
+        message = rows.slice(begin, count).serialize()
+        encoded.forms.append((count, len(message), zlib.crc32(message)))
+        encoded.data.extend([message, bytes(-len(message) % 8)])
+        begin += count
+    return encoded
+
+
+def place_messages(forms: Iterable[Sequence[int]], segment: int, position: int) -> tuple[LoggedMessage, ...]:
+    """Returns where messages are whose data begins at a log position."""
+    placed = []
+    for row_count, length, checksum in forms:
+        placed.append(LoggedMessage(segment, position, length, checksum, row_count))
+        position += length + -length % 8
+    return tuple(placed)
+
+
+def locate_parts(row_counts: Iterable[int], messages: Iterable[LoggedMessage]) -> Iterator[tuple[LoggedMessage, int]]:
+    """Yields for each part of a batch its message, and its first row there. Each message has whole parts."""
+    following, begin = iter(messages), 0
+    message = next(following)
+    for row_count in row_counts:
+        if begin == message.row_count:
+            message, begin = next(following), 0
+        yield message, begin
+        begin += row_count
+
+
+def decode_messages(data: bytes, forms: Iterable[Sequence[int]]) -> pa.RecordBatch:
+    """Returns the rows of all messages in the data of an entry, as views of it where there is only one."""
+    view, at, batches = memoryview(data), 0, []
+    for _, length, _ in forms:
+        batches.append(_decode(view[at : at + length]))
+        at += length + -length % 8
+    return batches[0] if len(batches) == 1 else columns.concat_batches(batches)
+
+
+def read_message(data: bytes, message: LoggedMessage) -> pa.RecordBatch:
+    """Returns the rows of one message, as a view of ``data``. Raises DamagedMessage for other bytes."""
+    if len(data) < message.length:
+        raise DamagedMessage("the log ends within the message")
+    if zlib.crc32(data) != message.checksum:
+        raise DamagedMessage("the message fails its checksum")
+    return _decode(data)
+
+
+def _decode(data: bytes | memoryview) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(data), columns.UNPLACED_SCHEMA)
