@@ -36,7 +36,7 @@ DROPPED_REMEMBERED_MAX = 10_000
 
 CALL_BYTES = 700
 """The approximate memory of a staged call, without its parts."""
-PART_BYTES = 400
+PART_BYTES = 260
 """The approximate memory of the rows of one call for one queue: where the log has them."""
 _CALLS_PER_RUN = 128
 
@@ -258,6 +258,8 @@ class Stages:
         self._stages: dict[str, Stage] = {}
         self._committing: dict[str, None] = {}
         self.state_bytes = 0
+        self.commit_count = 0
+        """The commits since the start that made rows readable."""
         # The newest transaction of each query, kept for ever, and committed writes without a query, oldest first.
         self._newest: dict[str, CommittedTransaction] = {}
         self._writes: dict[str, None] = {}
@@ -298,7 +300,8 @@ class Stages:
                 self._put(stage_id, self._stages.get(stage_id, Stage(transaction)).with_fact(fact))
             case StillStaged(transaction, stage_id):
                 self._put(stage_id, Stage(transaction).with_fact(fact))
-            case StagesCommitted(_, stage_ids):
+            case StagesCommitted(_, stage_ids, _, splices):
+                self.commit_count += bool(splices)
                 self._add_commit(fact)
                 for stage_id in stage_ids:
                     self._commit(stage_id, self._stages[stage_id].with_fact(fact))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from rmqpull_broker.core.errors import TopicNotFound
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.bounds import cut_by_bytes
 from rmqpull_broker.server.grpc.long_response import respond
 from rmqpull_broker.server.grpc.wire.codec import column_queue_from
@@ -17,6 +18,8 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 _INT64_MAX = (1 << 63) - 1
 
+_READS_IN_STEPS = 3
+"""Attempts to read the bounds of many queues in steps, before they are read in one step."""
 PARTS_MAX = 1024
 """Parts in one response; the client requests the rest in another call."""
 _PARTS_AT_ONCE = 16
@@ -26,31 +29,52 @@ _RANGES_AT_ONCE = 256
 
 
 async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller: Caller) -> rpc.QueryBoundsResponse:
-    """QueryBounds: returns the bounds of all queues of many topics. Only those of one topic are read at one moment.
+    """QueryBounds: returns the bounds of all queues of many topics, all rows of each commit in them or none.
 
     The entry of a topic that does not exist says so; the other topics are still answered.
     """
     rows_lost = service.state.count_lost_rows(request.query_id) if request.query_id else {}
-    parts = (rpc.QueryBoundsResponse(topics=[_topic_bounds(service, wanted, rows_lost)]) for wanted in request.topics)
+    found = await _read_bounds(service, [wanted.topic for wanted in request.topics])
+    parts = (rpc.QueryBoundsResponse(topics=[_topic_bounds(topic, rows_lost)]) for topic in found)
     head = rpc.QueryBoundsResponse(status=OK, instance_id=service.instance_id)
     return await respond(service.slices, head, parts)
 
 
-def _topic_bounds(
-    service: Service, wanted: rpc.TopicBoundsRequest, rows_lost: Mapping[MessageQueue, int]
-) -> rpc.TopicBounds:
+class _ReadTopic(NamedTuple):
+    """A topic, or why there is none, and the bounds of the queues that consumers see."""
+
+    name: str
+    found: TopicConfig | TopicNotFound
+    bounds: Sequence[tuple[MessageQueue, Bounds]] = ()
+
+
+async def _read_bounds(service: Service, topics: Sequence[str]) -> list[_ReadTopic]:
+    """Reads all bounds between two commits: in steps as long as no commit comes in between, then in one step."""
+    for _ in range(_READS_IN_STEPS):
+        commit_count = service.state.stages.commit_count
+        found = await service.slices.collect(_read_topic(service, name) for name in topics)
+        if service.state.stages.commit_count == commit_count:
+            return found
+    return [_read_topic(service, name) for name in topics]
+
+
+def _read_topic(service: Service, name: str) -> _ReadTopic:
     try:
-        topic = service.state.require_topic(wanted.topic)
+        config = service.state.require_topic(name)
     except TopicNotFound as error:
-        return rpc.TopicBounds(status=make_status(error), topic=wanted.topic)
-    queues = [
-        _queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.list_readable_queues(topic)
-    ]
-    return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.creation_id, queues=queues)
+        return _ReadTopic(name, error)
+    queues = service.state.list_readable_queues(config)
+    return _ReadTopic(name, config, [(queue, service.state.bounds(queue)) for queue in queues])
 
 
-def _queue_bounds(service: Service, queue: MessageQueue, rows_lost: int) -> rpc.QueueBounds:
-    bounds = service.state.bounds(queue)
+def _topic_bounds(topic: _ReadTopic, rows_lost: Mapping[MessageQueue, int]) -> rpc.TopicBounds:
+    if isinstance(topic.found, TopicNotFound):
+        return rpc.TopicBounds(status=make_status(topic.found), topic=topic.name)
+    queues = [_queue_bounds(queue, bounds, rows_lost.get(queue, 0)) for queue, bounds in topic.bounds]
+    return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.found.creation_id, queues=queues)
+
+
+def _queue_bounds(queue: MessageQueue, bounds: Bounds, rows_lost: int) -> rpc.QueueBounds:
     return rpc.QueueBounds(
         broker_name=queue.broker_name,
         queue_id=queue.queue_id,
