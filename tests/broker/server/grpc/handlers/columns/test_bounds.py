@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
+from rmqpull_broker.core.model import TopicConfig
+from rmqpull_broker.core.sending.publishing import Published, TopicPart
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import TopicPut, TransactionId
 from rmqpull_broker.server.grpc.handlers.columns import bounds
+from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-from tests.harness.handlers import PullHandlerHarness, run_on_handlers
+from tests.harness.core import check_batch, commit_stages
+from tests.harness.handlers import HandlerHarness, PullHandlerHarness, run_on_handlers
 from tests.harness.rpc_client import Connect, RpcClient
 
 # --- QueryBounds ------------------------------------------------------------------------------------------------------
@@ -151,3 +161,38 @@ def test_other_calls_are_served_between_parts_and_ranges(ranges: list[v1.RangeTo
         assert turns > 4
 
     run_on_handlers(story)
+
+
+@pytest.mark.parametrize("commit_count", [1, 5])
+def test_bounds_of_many_topics_have_all_rows_of_a_commit_or_none(commit_count: int) -> None:
+    """Commits come between the steps in which they are read: some, or so many that one step has to read them."""
+    names = [f"topic-{number}" for number in range(4)]
+
+    async def story() -> list[int]:
+        broker = HandlerHarness()
+        seconds = itertools.count()
+        service = replace(broker.service, slices=Slices(lambda: next(seconds)))  # each step is a slice
+        broker.state.apply(TopicPut(TopicConfig(name, 1, 1)) for name in names)
+        reading = asyncio.ensure_future(bounds.query_bounds(service, asking(*names), broker.caller()))
+        for number in range(commit_count):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            commit_a_row_to_each(broker, names, number)
+        answer = v1.QueryBoundsResponse.FromString((await reading).SerializeToString())
+        return [topic.queues[0].max_offset for topic in answer.topics]
+
+    found = asyncio.run(story())
+    assert len(set(found)) == 1
+    assert found[0] in range(1, commit_count + 1)
+
+
+def commit_a_row_to_each(broker: HandlerHarness, topics: list[str], number: int) -> None:
+    transaction, rows = TransactionId("query", number), pa.record_batch({"body": [b"x"] * len(topics)})
+    published = Published("", rows, "client", parts=[TopicPart(topic, 1) for topic in topics])
+    sender, draft = broker.service.sender, Draft(broker.state)
+    stage(draft, sender, transaction, "a", 0, check_batch(sender, published, 1_000), 1_000)
+    draft.end_command()
+    commit_stages(draft, transaction, [CommittedStage("a", 1)])
+    draft.end_command()
+    for facts in draft.fact_batches:
+        broker.state.apply(facts)
