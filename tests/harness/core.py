@@ -18,7 +18,8 @@ from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import QueuePart, TransactionId
+from rmqpull_broker.core.state.facts import QueuePart
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 T = TypeVar("T")

@@ -9,18 +9,10 @@ import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
-from rmqpull_broker.core.state.facts import (
-    ColumnsStaged,
-    ColumnsStored,
-    Fact,
-    QueuesTrimmed,
-    RowsStored,
-    StagesCommitted,
-    StagesEnded,
-    TopicDeleted,
-)
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuesTrimmed, RowsStored, TopicDeleted
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.ports import LogRange, Span
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagesCommitted, StagesEnded
 
 
 class Lists:

@@ -34,9 +34,10 @@ from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state import names
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import ClockRead, CommitRecord, LostRange, RequestModeSet, TransactionId
+from rmqpull_broker.core.state.facts import ClockRead, LostRange, RequestModeSet
 from rmqpull_broker.core.state.ports import Cut
 from rmqpull_broker.core.state.retention import Trimmer
+from rmqpull_broker.core.state.stage_facts import CommitRecord, TransactionId
 from rmqpull_proto.names import CHECK_MAX_TIME_TOPIC, DLQ_PREFIX, RETRY_PREFIX, TBW102
 from tests.harness.core import check_batch
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rmqpull_broker.core.model import BodyEncoding, Message
 from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import drop, stage
-from rmqpull_broker.core.state.facts import TransactionId
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.testing import running_broker
 from soak.copies import open_stages, rows
 from soak.ledger import digest_of

@@ -168,3 +168,13 @@ class StoredMessage:
     store_timestamp_ms: int
     store_host: str
     reconsume_times: int = 0
+
+
+class LoggedMessage(NamedTuple):
+    """Where the commit log has rows of a batch as one Arrow message: segment, log position, length, CRC-32, rows."""
+
+    segment: int
+    position: int
+    length: int
+    checksum: int
+    row_count: int

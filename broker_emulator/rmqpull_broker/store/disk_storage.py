@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, LoggedMessage, RowsStored
+from rmqpull_broker.core.model import LoggedMessage, MessageQueue
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.state.ports import Cut, Job, Kept, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.core.state.retention import ClosedSegment, find_cut
 from rmqpull_broker.store.jobs import SaveJob, SnapshotJob

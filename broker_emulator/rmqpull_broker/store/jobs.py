@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.state.names import DELAY_TOPICS
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.log_reader import LogReader

@@ -39,8 +39,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import Fact, LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage, MessageQueue
+from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import record
 from rmqpull_broker.store.queues.chunks import Location, Run, RunPart, SavedChunk

@@ -30,8 +30,9 @@ from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, sta
 from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import Fact, LostRange, TransactionId
+from rmqpull_broker.core.state.facts import Fact, LostRange
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import logged_columns
 from tests.harness.core import check_batch

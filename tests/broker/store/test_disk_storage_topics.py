@@ -12,7 +12,7 @@ from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import rows
-from rmqpull_broker.store.queues import consume_queue
+from rmqpull_broker.store.queues import tail
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import StorageHarness, list_files
@@ -45,7 +45,7 @@ def made_columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(len(sends))
         return decode(sends)
 
-    monkeypatch.setattr(consume_queue, "decode_columns", count)
+    monkeypatch.setattr(tail, "decode_columns", count)
     return made
 
 

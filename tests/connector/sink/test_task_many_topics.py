@@ -13,8 +13,8 @@ from pyspark_rmqpull.sink.deliveries import BUFFERED_BYTES_MAX, ROWS_PER_CALL_MA
 from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import stage_commands
-from rmqpull_broker.core.state.facts import CallStaged
-from rmqpull_broker.core.state.facts import TransactionId as StagedTransaction
+from rmqpull_broker.core.state.stage_facts import CallStaged
+from rmqpull_broker.core.state.stage_facts import TransactionId as StagedTransaction
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.transports.port import Producer, TransactionId

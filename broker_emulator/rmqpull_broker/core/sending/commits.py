@@ -28,7 +28,7 @@ from __future__ import annotations
 import enum
 
 from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId, PreconditionFailed
-from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
+from rmqpull_broker.core.state.stage_facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import CommittedTransaction
 
 DESTINATION_LENGTH_MAX = 1_024

@@ -31,12 +31,12 @@ from rmqpull_broker.core.sending.publishing import CheckedBatch
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.storing import BatchToStore, split_delayed
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import (
+from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart
+from rmqpull_broker.core.state.names import STAGE_PREFIX
+from rmqpull_broker.core.state.stage_facts import (
     CallStaged,
     ColumnsStaged,
-    ColumnsStored,
     CommitRecord,
-    QueuePart,
     Splice,
     StagedCallStored,
     StagedPart,
@@ -44,7 +44,6 @@ from rmqpull_broker.core.state.facts import (
     StagesEnded,
     TransactionId,
 )
-from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.stages import CALL_BYTES, PART_BYTES, Placed, Stage, StagedCall
 
 STAGES_MAX = 10_000

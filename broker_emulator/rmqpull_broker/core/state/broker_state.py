@@ -10,9 +10,7 @@ from rmqpull_broker.core.model import PERM_INHERIT, Bounds, GroupConfig, Message
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.delayed_messages import DelayedMessages
 from rmqpull_broker.core.state.facts import (
-    CallStaged,
     ClockRead,
-    ColumnsStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -28,12 +26,8 @@ from rmqpull_broker.core.state.facts import (
     ResetsAnswered,
     RowsLost,
     RowsStored,
-    StagedCallStored,
-    StagesCommitted,
-    StagesEnded,
     StillDelayed,
     StillReset,
-    StillStaged,
     StillWaiting,
     TopicDeleted,
     TopicPut,
@@ -46,6 +40,14 @@ from rmqpull_broker.core.state.names import make_system_topics
 from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
 from rmqpull_broker.core.state.queue_table import QueueTable
+from rmqpull_broker.core.state.stage_facts import (
+    CallStaged,
+    ColumnsStaged,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+    StillStaged,
+)
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 from rmqpull_broker.core.state.waiting_messages import (

@@ -16,9 +16,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.drafted_pops import DraftedPops
 from rmqpull_broker.core.state.facts import (
-    CallStaged,
     ClockRead,
-    ColumnsStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -31,18 +29,22 @@ from rmqpull_broker.core.state.facts import (
     QueuesTrimmed,
     ResetsAnswered,
     RowsStored,
-    StagedCallStored,
-    StagesCommitted,
-    StagesEnded,
-    StillStaged,
     TopicDeleted,
     TopicPut,
-    TransactionId,
     WaitingEnded,
 )
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.queue_table import QueueTable
 from rmqpull_broker.core.state.room import Room
+from rmqpull_broker.core.state.stage_facts import (
+    CallStaged,
+    ColumnsStaged,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+    StillStaged,
+    TransactionId,
+)
 from rmqpull_broker.core.state.stages import CommittedTransaction, Stage, StageFact
 from rmqpull_broker.core.state.topics_and_groups import TopicsAndGroups
 from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage, StoredAt

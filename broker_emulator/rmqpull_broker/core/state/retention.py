@@ -19,11 +19,12 @@ from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, StagesEnded, WaitingEnded
+from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, WaitingEnded
 from rmqpull_broker.core.state.half_messages import keep_due_times
 from rmqpull_broker.core.state.lengths import find_check_length_ms
 from rmqpull_broker.core.state.names import STAGE_PREFIX, WAITING_TOPICS
 from rmqpull_broker.core.state.ports import Cut, RetentionLimits
+from rmqpull_broker.core.state.stage_facts import StagesEnded
 from rmqpull_broker.core.state.waiting_messages import (
     DUE_MS,
     DelayedMessage,

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import (
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.stage_facts import (
     CallStaged,
     ColumnsStaged,
     CommitRecord,
-    Fact,
     HeldCall,
     StagedCallStored,
     StagedPart,

@@ -18,8 +18,9 @@ from rmqpull_broker.core.popping.receipts import TopicKind
 from rmqpull_broker.core.popping.request import PopResult
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, GroupDeleted, RowsStored, StagesCommitted, TopicDeleted
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, GroupDeleted, RowsStored, TopicDeleted
 from rmqpull_broker.core.state.names import STAGE_PREFIX, find_dead_letters_group
+from rmqpull_broker.core.state.stage_facts import StagesCommitted
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)

@@ -15,11 +15,11 @@ from rmqpull_broker.core.state.facts import (
     QueuePart,
     QueuesTrimmed,
     RowsStored,
-    StagesCommitted,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.state.ports import MessageStore
+from rmqpull_broker.core.state.stage_facts import StagesCommitted
 from rmqpull_broker.server.clock import Clock, Timer
 
 ENDED_IN_A_TURN = 100

@@ -29,11 +29,11 @@ from rmqpull_broker.core.state.facts import (
     OffsetsReset,
     PoppedInOrder,
     RowsStored,
-    StagesCommitted,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.state.queue_table import GroupQueue
+from rmqpull_broker.core.state.stage_facts import StagesCommitted
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics

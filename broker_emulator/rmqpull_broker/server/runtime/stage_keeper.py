@@ -11,7 +11,8 @@ from rmqpull_broker.core.errors import BadRequest, ServiceNotAvailable
 from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.core.state.facts import CallStaged, ColumnsStaged, Fact, StagesCommitted, TransactionId
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.stage_facts import CallStaged, ColumnsStaged, StagesCommitted, TransactionId
 from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 

@@ -10,8 +10,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, StagesCommitted
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.state.names import STAGE_PREFIX
+from rmqpull_broker.core.state.stage_facts import StagesCommitted
 
 STATS_MAX = 10_000
 """The most stats, of topics and of groups on topics. Above this limit, the least recently changed one is forgotten."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 import pyarrow as pa
 
-from rmqpull_broker.core.state.facts import LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.store.log.logged_columns import DamagedMessage, read_message
 from rmqpull_broker.store.log.segments import CorruptLog, segment_name
 from rmqpull_broker.store.vfs import FileSystem, ReadFile

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.state.facts import LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage
 
 PART_ROWS_MIN = 1024
 """The rows of a large part, which has a message of its own."""

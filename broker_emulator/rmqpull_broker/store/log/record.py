@@ -46,17 +46,9 @@ import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import (
-    ColumnsStaged,
-    ColumnsStored,
-    Fact,
-    QueuePart,
-    RowsStored,
-    StagedPart,
-    StillDelayed,
-    TransactionId,
-)
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuePart, RowsStored, StillDelayed
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagedPart, TransactionId
 from rmqpull_broker.store.log import format_1, logged_columns, small_facts
 from rmqpull_broker.store.log.logged_columns import (
     EncodedMessages,

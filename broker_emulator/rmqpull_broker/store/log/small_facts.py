@@ -18,13 +18,10 @@ from rmqpull_broker.core.model import (
     TopicType,
 )
 from rmqpull_broker.core.state.facts import (
-    CallStaged,
     ClockRead,
-    CommitRecord,
     Fact,
     GroupDeleted,
     GroupPut,
-    HeldCall,
     LostRange,
     OffsetsCommitted,
     OffsetsReset,
@@ -35,20 +32,25 @@ from rmqpull_broker.core.state.facts import (
     RequestModeSet,
     ResetsAnswered,
     RowsLost,
+    StillReset,
+    StillWaiting,
+    TopicDeleted,
+    TopicPut,
+    WaitingEnded,
+)
+from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH
+from rmqpull_broker.core.state.stage_facts import (
+    CallStaged,
+    CommitRecord,
+    HeldCall,
     Splice,
     StagedCallStored,
     StagedPart,
     StagesCommitted,
     StagesEnded,
-    StillReset,
     StillStaged,
-    StillWaiting,
-    TopicDeleted,
-    TopicPut,
     TransactionId,
-    WaitingEnded,
 )
-from rmqpull_broker.core.state.lengths import UNKNOWN_LENGTH
 
 
 class Codec(NamedTuple):

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.state.facts import LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import logged_columns
 
@@ -215,6 +215,15 @@ class Run(NamedTuple):
             ends=[end - rows for end in self.ends[dropped:]],
             byte_count=sum(part.size for part in self.parts[dropped:]),
         )
+
+
+class HeldRows(NamedTuple):
+    """Rows in memory up to ``until_offset``: the log position after them, the store time of the last, their bytes."""
+
+    until_offset: int
+    written_until: int
+    last_store_ms: int
+    byte_count: int
 
 
 def span(first: LogRange, last: LogRange) -> LogRange:

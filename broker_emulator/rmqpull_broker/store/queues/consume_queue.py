@@ -11,34 +11,24 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
 
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
-from rmqpull_broker.core.state.facts import ColumnsStored, LoggedMessage, QueuePart, RowsStored
+from rmqpull_broker.core.model import Bounds, LoggedMessage, MessageQueue, StoredMessage
+from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.state.ports import LogRange, Span
-from rmqpull_broker.store.log.rows import LoggedRows, decode_columns
+from rmqpull_broker.store.log.rows import LoggedRows
 from rmqpull_broker.store.queues import chunks
-from rmqpull_broker.store.queues.chunks import FreshChunk, PackedRows, Run, SavedChunk, make_chunk, span
+from rmqpull_broker.store.queues.chunks import FreshChunk, HeldRows, PackedRows, Run, SavedChunk, make_chunk
+from rmqpull_broker.store.queues.tail import Tail
 
 TAIL_ROWS_MAX = 1024
-ROW_BYTES = 1024
-"""The approximate memory of a row of the tail, without its body."""
 
 Load = Callable[[SavedChunk], pa.RecordBatch]
 ReadMessage = Callable[[LoggedMessage], pa.RecordBatch]
 """Reads the rows of a message in the log, without what a queue gives them."""
-
-
-class HeldRows(NamedTuple):
-    """Rows in memory up to ``until_offset``: the log position after them, the store time of the last, their bytes."""
-
-    until_offset: int
-    written_until: int
-    last_store_ms: int
-    byte_count: int
 
 
 class ConsumeQueue:
@@ -73,11 +63,7 @@ class ConsumeQueue:
         self._unsaved: dict[int, FreshChunk | Run] = {
             run.first_offset: run for run in saved if isinstance(run, Run) and run.is_scattered
         }
-        self._tail: list[StoredMessage] = []
-        # In place of the tail while the log is replayed: rows in the form of the log, and their number.
-        self._logged: list[bytes] = []
-        self._logged_count = 0
-        self._tail_written: LogRange | None = None
+        self._tail = Tail()
         self._last_store_ms = saved[-1].last_store_ms if saved else 0
         self.unsaved_bytes = 0
         """The memory of rows that are not saved."""
@@ -91,7 +77,7 @@ class ConsumeQueue:
     @property
     def tail_rows(self) -> int:
         """How many rows are not in columns yet."""
-        return len(self._tail) + self._logged_count
+        return len(self._tail)
 
     @property
     def last_store_ms(self) -> int:
@@ -104,26 +90,23 @@ class ConsumeQueue:
     def append_rows(self, rows: Sequence[StoredMessage], written: LogRange) -> None:
         """Adds stored messages; the first must have the queue's max offset."""
         assert rows[0].queue_offset == self.bounds().max_offset, "offsets of a queue are consecutive"
-        if self._logged:
+        if self._tail and not self._tail.has_objects:
             self._seal_tail()
-        self._tail.extend(rows)
-        self._last_store_ms = rows[-1].store_timestamp_ms
-        self._tail_written = span(self._tail_written or written, written)
-        self.unsaved_bytes += sum(ROW_BYTES + len(row.message.body) for row in rows)
-        if len(self._tail) >= TAIL_ROWS_MAX:
-            self._seal_tail()
+        self._change_tail(partial(self._tail.add_rows, rows, written), rows[-1].store_timestamp_ms)
 
     def append_logged(self, stored: LoggedRows, written: LogRange) -> None:
         """Adds stored messages like :meth:`append_rows`, without an object for each."""
         assert stored.first_offset == self.bounds().max_offset, "offsets of a queue are consecutive"
-        if self._tail:
+        if self._tail.has_objects:
             self._seal_tail()
-        self._logged += stored.sends
-        self._last_store_ms = stored.store_timestamp_ms
-        self._logged_count += stored.row_count
-        self._tail_written = span(self._tail_written or written, written)
-        self.unsaved_bytes += sum(map(len, stored.sends))
-        if self._logged_count >= TAIL_ROWS_MAX:
+        self._change_tail(partial(self._tail.add_logged, stored, written), stored.store_timestamp_ms)
+
+    def _change_tail(self, change: Callable[[], None], store_ms: int) -> None:
+        before = self._tail.byte_count
+        change()
+        self._last_store_ms = store_ms
+        self.unsaved_bytes += self._tail.byte_count - before
+        if len(self._tail) >= TAIL_ROWS_MAX:
             self._seal_tail()
 
     def append_columns(self, batch: pa.RecordBatch, written: LogRange, first_offset: int | None = None) -> None:
@@ -165,15 +148,14 @@ class ConsumeQueue:
             self._seal_tail()
 
     def _seal_tail(self) -> None:
-        if self._tail_written is not None:
-            batch = decode_columns(self._logged) if self._logged else columns.from_rows(self._tail)
-            written = self._tail_written
+        tail = self._tail
+        if tail.written is not None:
             self._empty_tail()
-            self._add_chunk(make_chunk(self._chunks_end, batch, written))
+            self._add_chunk(make_chunk(self._chunks_end, tail.to_batch(), tail.written))
 
     def _empty_tail(self) -> None:
-        self.unsaved_bytes -= sum(ROW_BYTES + len(row.message.body) for row in self._tail) + sum(map(len, self._logged))
-        self._tail, self._logged, self._logged_count, self._tail_written = [], [], 0, None
+        self.unsaved_bytes -= self._tail.byte_count
+        self._tail = Tail()
 
     def _add_chunk(self, chunk: FreshChunk) -> None:
         """Merges the chunk with the last one while that is not larger, so a row is copied at most log2(rows) times."""
@@ -278,7 +260,7 @@ class ConsumeQueue:
         fresh = next((chunk for chunk in self._unsaved.values() if isinstance(chunk, FreshChunk)), None)
         if fresh is not None:
             return fresh.written.from_position
-        return position if self._tail_written is None else self._tail_written.from_position
+        return position if self._tail.written is None else self._tail.written.from_position
 
     def list_saved(self) -> list[SavedChunk | Run]:
         """Returns the chunks that a snapshot only refers to, in order."""
@@ -290,11 +272,7 @@ class ConsumeQueue:
             ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
             for chunk in self.list_fresh()
         ]
-        # The last send is a separate fact, because its store time becomes that of the queue.
-        if self._logged:
-            older, last = self._logged[:-1], self._logged[-1]
-            return [*facts, *([LoggedRows(queue, *older)] if older else []), LoggedRows(queue, last)]
-        return facts + split_last(queue, self._tail)
+        return facts + self._tail.to_facts(queue)
 
     # --- reading and trimming ------------------------------------------------------------------------------------
 
@@ -322,7 +300,7 @@ class ConsumeQueue:
 
     def read_tail(self, from_offset: int) -> Sequence[StoredMessage]:
         """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
-        return self._tail[from_offset - self._chunks_end :] if from_offset >= self._chunks_end else ()
+        return self._tail.rows[from_offset - self._chunks_end :] if from_offset >= self._chunks_end else ()
 
     def _unpack(self, chunk: FreshChunk) -> pa.RecordBatch:
         if not isinstance(chunk.rows, PackedRows):
@@ -390,15 +368,6 @@ class ConsumeQueue:
             if is_unsaved:
                 self._unsaved = {left.first_offset: left, **self._unsaved}
                 self.scattered_bytes += left.byte_count
-
-
-def split_last(queue: MessageQueue, rows: Sequence[StoredMessage]) -> list[RowsStored]:
-    """Splits rows into facts such that the last fact has the store time of the last row."""
-    if not rows:
-        return []
-    if rows[0].store_timestamp_ms == rows[-1].store_timestamp_ms:
-        return [RowsStored(queue, tuple(rows))]
-    return [RowsStored(queue, tuple(rows[:-1])), RowsStored(queue, (rows[-1],))]
 
 
 def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import islice, repeat
@@ -11,28 +10,25 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import Bounds, LoggedMessage, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import (
     ClockRead,
-    ColumnsStaged,
     ColumnsStored,
     Fact,
-    LoggedMessage,
     QueuePart,
     QueuesTrimmed,
     RowsStored,
-    Splice,
-    StagesCommitted,
-    StagesEnded,
     TopicDeleted,
 )
 from rmqpull_broker.core.state.names import DELAY_TOPICS, STAGE_PREFIX
 from rmqpull_broker.core.state.ports import Cut, LogRange, RetentionLimits, Span
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged, Splice, StagesCommitted, StagesEnded
 from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
 from rmqpull_broker.store.log.rows import LoggedRows
 from rmqpull_broker.store.queues.chunks import FreshChunk, Run, RunPart, SavedChunk, span
-from rmqpull_broker.store.queues.consume_queue import ConsumeQueue, HeldRows, ReadMessage
+from rmqpull_broker.store.queues.consume_queue import ConsumeQueue, ReadMessage
+from rmqpull_broker.store.queues.memory_retention import ClockReads, find_memory_cut
 from rmqpull_broker.store.queues.segment_marks import SegmentMark, SegmentMarks, SplicedSegment
 from rmqpull_broker.store.queues.staged_rows import JoinedStages, StagedIndex, StagedRows
 
@@ -41,8 +37,6 @@ TAILS_AT_ONCE, TAIL_ROWS_AT_ONCE = 50, 2_048
 SLICES_PER_BATCH_MAX = 16
 """A part of a batch smaller than this fraction (1/16) is copied, because a slice keeps the whole batch in memory."""
 
-READS_APART_MS = 60_000
-"""The precision of ages of messages that a store without queue files got while its clock was behind."""
 _EMPTY = Bounds(0, 0)
 
 
@@ -77,8 +71,8 @@ class ConsumeQueues:
         self._by_topic: dict[str, list[MessageQueue]] = {}
         self.segments = SegmentMarks()
         self.staged = StagedRows()
-        # Only without queue files, where chunks have no marks: (log position, time) of each reading of the clock.
-        self._reads: list[tuple[int, int]] = []
+        # Only without queue files, where chunks have no marks.
+        self._reads = ClockReads()
         self.applied_until = 0
         """The log position up to which facts were applied."""
         self._unsaved_bytes = 0
@@ -307,52 +301,21 @@ class ConsumeQueues:
         """Notes that everything stored so far was written no later than ``time_ms``."""
         self.segments.read_clock(time_ms)
         if self._load is None:
-            self._reads = [read for read in self._reads if read[1] < time_ms]
-            if len(self._reads) > 1 and time_ms - self._reads[-2][1] < READS_APART_MS:
-                self._reads.pop()
-            self._reads.append((self.applied_until, time_ms))
+            self._reads.add(self.applied_until, time_ms)
 
     def trust_store_times(self, now_ms: int) -> None:
         """Treats store times up to ``now_ms`` as the times of writing again, because the clock was set ahead."""
         if self.segments.trust_store_times(now_ms):
-            self._reads = []
-
-    def _find_written_ms(self, held: HeldRows) -> int:
-        """Returns the latest time at which the last of some rows in memory can have been written."""
-        index = bisect.bisect_left(self._reads, (held.written_until, 0))
-        return min(held.last_store_ms, self._reads[index][1]) if index < len(self._reads) else held.last_store_ms
+            self._reads = ClockReads()
 
     # --- retention -----------------------------------------------------------------------------------------------
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
-        """Decides which rows in memory may be deleted: those that are too old or, oldest first, too many.
-
-        The newest rows of a queue are not deleted by age, as a log keeps its newest segment.
-        """
+        """Decides which rows in memory may be deleted; None when none may. Makes columns of all tails."""
         for consume_queue in self._queues.values():
             self._change(consume_queue, partial(consume_queue.seal, consume_queue.bounds().max_offset))
-        held: list[tuple[int, int, MessageQueue | None, int]] = [
-            (self._find_written_ms(rows), rows.until_offset, queue, rows.byte_count)
-            for queue, consume_queue in self._queues.items()
-            for rows in consume_queue.list_held()
-        ]
-        held += [(written_ms, 0, None, byte_count) for written_ms, _, byte_count in self.staged.list_by_age()]
-        byte_count, min_offsets, stage_ids = self.unsaved_bytes, dict[MessageQueue, int](), list[str]()
-        open_stages = iter(self.staged.list_by_age())
-        limit = ""
-        for written_ms, end, queue, row_bytes in sorted(held, key=lambda entry: entry[:2]):
-            is_too_much = limits.log_bytes_max is not None and byte_count > limits.log_bytes_max
-            if not is_too_much and not limits.is_expired(written_ms, now_ms):
-                break
-            limit = limit or limits.name(is_too_much)
-            if queue is None:
-                stage_ids.append(next(open_stages)[1])
-            elif not is_too_much and end == self.bounds(queue).max_offset:
-                continue
-            else:
-                min_offsets[queue] = end
-            byte_count -= row_bytes
-        return Cut(0, list(min_offsets.items()), stage_ids, limit) if min_offsets or stage_ids else None
+        held = ((queue, rows) for queue, consume_queue in self._queues.items() for rows in consume_queue.list_held())
+        return find_memory_cut(held, self.staged.list_by_age(), self.unsaved_bytes, self._reads, limits, now_ms)
 
     def find_min_offsets_at(self, position: int) -> list[tuple[MessageQueue, int]]:
         """Returns the new min offsets of the queues that lose messages when the log is cut at ``position``."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 
 import pyarrow as pa
 
-from rmqpull_broker.core.state.facts import LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, decode_chunk, encode_chunk
 from rmqpull_broker.store.vfs import AppendFile, FileSystem, ReadFile
 

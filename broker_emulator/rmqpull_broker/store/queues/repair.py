@@ -9,16 +9,9 @@ import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import (
-    ColumnsStaged,
-    ColumnsStored,
-    Fact,
-    RowsStored,
-    StagesCommitted,
-    StagesEnded,
-    TopicDeleted,
-)
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
 from rmqpull_broker.core.state.ports import NOT_LOGGED
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagesCommitted, StagesEnded
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.queues.chunks import SavedChunk

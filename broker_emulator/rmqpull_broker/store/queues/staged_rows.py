@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStaged, LoggedMessage
+from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged
 from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
 from rmqpull_broker.store.queues.chunks import CHUNK_ROWS_MAX, RunPart, span
@@ -35,6 +35,14 @@ class StagedIndex(NamedTuple):
     next_sequence: int
     parts: Sequence[tuple[MessageQueue, RunPart]]
     held: Mapping[int, Sequence[tuple[MessageQueue, RunPart]]]
+
+
+class StageAge(NamedTuple):
+    """The time of the last write to a stage, its id, and the memory that its rows take."""
+
+    written_ms: int
+    stage_id: str
+    byte_count: int
 
 
 class StagedRun:
@@ -183,9 +191,11 @@ class StagedRows:
         """Returns the stages that have rows in segments before this one."""
         return [stage_id for stage_id, stage in self._stages.items() if stage.first_segment < segment]
 
-    def list_by_age(self) -> list[tuple[int, str, int]]:
-        """Returns the time of the last write, the id and the bytes in memory of each stage, oldest first."""
-        return sorted((stage.written_ms, stage_id, stage.byte_count) for stage_id, stage in self._stages.items())
+    def list_by_age(self) -> list[StageAge]:
+        """Returns the ages of all stages, oldest first."""
+        return sorted(
+            StageAge(stage.written_ms, stage_id, stage.byte_count) for stage_id, stage in self._stages.items()
+        )
 
     def list_index(self) -> list[StagedIndex]:
         """Returns what a snapshot holds of each stage."""

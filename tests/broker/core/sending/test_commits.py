@@ -10,7 +10,7 @@ from rmqpull_broker.core.sending.commits import Outcome, check_record, count_mis
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
+from rmqpull_broker.core.state.stage_facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import CommittedTransaction
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.core import CoreHarness, commit_stages

@@ -21,7 +21,7 @@ from rmqpull_broker.core.sending.publishing import TopicPart
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
+from rmqpull_broker.core.state.stage_facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import WRITES_REMEMBERED_MAX
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.core import CoreHarness, commit_stages

@@ -9,11 +9,11 @@ import pytest
 
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.messages.columns import UNPLACED_SCHEMA
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.sending.stage_commands import drop, stage
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import ColumnsStaged, LoggedMessage, StagedPart
 from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagedPart
 from rmqpull_broker.core.state.stages import CALL_BYTES, PART_BYTES, Stages
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over

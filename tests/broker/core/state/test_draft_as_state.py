@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import Bounds
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import ClockRead, Fact, StagesEnded, TopicDeleted
+from rmqpull_broker.core.state.facts import ClockRead, Fact, TopicDeleted
 from rmqpull_broker.core.state.names import STAGE_PREFIX
+from rmqpull_broker.core.state.stage_facts import StagesEnded
 from rmqpull_broker.core.state.stages import Stage
 from tests.harness.drafted_story import EVENTS, DraftedStory
 from tests.harness.picked_commands import (

@@ -23,8 +23,9 @@ from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.sending.storing import BatchToStore
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import CallStaged, ColumnsStaged, Fact, QueuePart, StagesCommitted, TransactionId
+from rmqpull_broker.core.state.facts import Fact, QueuePart
 from rmqpull_broker.core.state.ports import Kept
+from rmqpull_broker.core.state.stage_facts import CallStaged, ColumnsStaged, StagesCommitted, TransactionId
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.stage_keeper import RETRY_MS, TIMEOUT_MS, StageKeeper

@@ -19,7 +19,6 @@ from rmqpull_broker.core.model import (
     StoredMessage,
 )
 from rmqpull_broker.core.state.facts import (
-    CallStaged,
     ClockRead,
     ColumnsStored,
     Fact,
@@ -35,16 +34,19 @@ from rmqpull_broker.core.state.facts import (
     ResetsAnswered,
     RowsLost,
     RowsStored,
-    StagedCallStored,
-    StagesCommitted,
-    StagesEnded,
     StillDelayed,
     StillReset,
     StillWaiting,
     TopicDeleted,
     TopicPut,
-    TransactionId,
     WaitingEnded,
+)
+from rmqpull_broker.core.state.stage_facts import (
+    CallStaged,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+    TransactionId,
 )
 from rmqpull_broker.store.log import record, small_facts
 from rmqpull_broker.store.log.rows import LoggedRows

@@ -28,8 +28,8 @@ from rmqpull_broker.core.model import (
 )
 from rmqpull_broker.core.sending.priorities import read_priority
 from rmqpull_broker.core.sending.send_back import RECONSUME_TIME
-from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.core.state.names import add_namespace
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.remoting.properties import (
     BORN_HOST,

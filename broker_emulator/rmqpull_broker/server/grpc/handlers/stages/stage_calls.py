@@ -7,7 +7,7 @@ import logging
 from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.commits import Outcome
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
+from rmqpull_broker.core.state.stage_facts import CommitRecord, TransactionId
 from rmqpull_broker.server.grpc.wire.codec import transaction_id_from
 from rmqpull_broker.server.grpc.wire.published import published_from
 from rmqpull_broker.server.grpc.wire.status import OK

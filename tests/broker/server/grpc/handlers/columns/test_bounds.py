@@ -13,7 +13,8 @@ from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.sending.publishing import Published, TopicPart
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import TopicPut, TransactionId
+from rmqpull_broker.core.state.facts import TopicPut
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.server.grpc.handlers.columns import bounds
 from rmqpull_broker.server.runtime.slices import Slices
 from rmqpull_broker.testing import running_broker
