@@ -1,11 +1,11 @@
-"""Preparing published batches for the store: filling in defaults, and sorting rows by queue.
+"""Preparing published batches for the store: filling in defaults, and finding what chooses the queues of rows.
 
 A column ``priority`` of the publisher stays a column of its own until rows get RocketMQ's own properties.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,6 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding
-from rmqpull_broker.core.sending.queue_selection import select_by_message_group
 from rmqpull_proto.remoting.properties import OWN, PRIORITY, SHARDING_KEY, TRACE_CONTEXT
 
 _OWN = pa.array(sorted(OWN), pa.string())
@@ -108,6 +107,8 @@ def move_own_properties(batch: pa.RecordBatch) -> pa.RecordBatch:
     """
     properties = batch.column("properties")
     keys = columns.slice_live_values(properties, properties.keys)
+    if not len(keys):
+        return batch
     is_own = pc.is_in(keys, value_set=_OWN)
     if not pc.any(is_own).as_py():
         return batch
@@ -129,44 +130,24 @@ def _keep_entries(maps: pa.MapArray, is_kept: pa.Array) -> pa.MapArray:
     return pa.MapArray.from_arrays(offsets, names, values, maps.type)
 
 
-def sort_by_queue(
-    batch: pa.RecordBatch, queue_ids: pa.Array, queue_count: int
-) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
-    """Returns the rows sorted by queue, in the same order within a queue, and (index of the queue, rows) of each
-    queue."""
-    if queue_count > 1:
-        # Sorting (queue, position) pairs keeps the order of rows that go to the same queue.
-        positions = pa.table({"queue": queue_ids, "row": columns.make_offset_column(0, batch.num_rows)})
-        batch = batch.take(pc.sort_indices(positions, [("queue", "ascending"), ("row", "ascending")]))
-    tallies = pc.value_counts(queue_ids)
-    counts = zip(tallies.field(0).to_pylist(), tallies.field(1).to_pylist(), strict=True)
-    return batch, sorted(counts)
+def find_ordering_groups(batch: pa.RecordBatch, by_keys: bool) -> pa.Array:
+    """Returns what chooses the queue of each row if the row names none: its message group, or its keys on request.
 
-
-def select_queue_ids(
-    groups: pa.Array, chosen: pa.Array | None, queue_count: int, take_turn: Callable[[int], int]
-) -> pa.Array:
-    """Returns the index of each row's queue: the chosen one, or that of the message group, or the queues in turn.
-
-    ``take_turn`` returns the first queue for a number of rows.
+    The keys are one text, like RocketMQ stores them. Null for a row with neither.
     """
-    known = None
-    if groups.null_count < len(groups):
-        known = select_by_message_group(groups, queue_count)
-    if chosen is not None:
-        known = chosen if known is None else pc.coalesce(chosen, known)
-    if known is None:
-        return _make_turns(take_turn(len(groups)), queue_count, len(groups))
-    if not known.null_count:
-        return known
-    return pc.replace_with_mask(
-        known, known.is_null(), _make_turns(take_turn(known.null_count), queue_count, known.null_count)
-    )
+    groups, keys = batch.column("messageGroup"), batch.column("keys")
+    if not by_keys or keys.null_count == len(keys):
+        return groups
+    return pc.coalesce(groups, _drop_empty(pc.binary_join(keys, " ")))
 
 
-def join_keys(keys: pa.Array) -> pa.Array:
-    """Returns the keys of each row as one text, like RocketMQ stores them; null for a row without keys."""
-    return _drop_empty(pc.binary_join(keys, " "))
+def has_only_normal_rows(batch: pa.RecordBatch) -> bool:
+    """Whether no row has a column that makes a message one of another type than NORMAL.
+
+    It looks at no value. ``batch`` has none of RocketMQ's own properties among those of users.
+    """
+    absent = all(batch.column(name).null_count == batch.num_rows for name in ("deliveryTimestamp", "messageGroup"))
+    return absent and "priority" not in batch.schema.names
 
 
 def find_chosen_queues(published: pa.RecordBatch, broker_names: Sequence[str], queue_nums: int) -> pa.Array | None:
@@ -193,12 +174,6 @@ def find_chosen_queues(published: pa.RecordBatch, broker_names: Sequence[str], q
         )
     indexes = pc.add(pc.multiply(brokers, pa.scalar(queue_nums, pa.int32())), numbers)
     return pc.if_else(is_none, pa.scalar(None, pa.int32()), indexes)
-
-
-def _make_turns(first: int, queue_count: int, row_count: int) -> pa.Array:
-    one_round = pa.array([*range(first, queue_count), *range(first)], pa.int32())
-    rounds = -(-row_count // queue_count)
-    return pa.concat_arrays([one_round] * rounds).slice(0, row_count)
 
 
 def _drop_empty(texts: pa.Array) -> pa.Array:

@@ -24,17 +24,23 @@ class AutoCreation:
 
 
 class TopicPart(NamedTuple):
-    """The next ``row_count`` rows of a batch are messages of this topic."""
+    """The next ``row_count`` rows of a batch are messages of this topic.
+
+    If none of them names its queue by anything, they become slices of at least ``slice_rows_min`` rows, one for each
+    queue; 0 spreads them over all queues.
+    """
 
     topic: str
     row_count: int
+    slice_rows_min: int = 0
 
 
 class Published(NamedTuple):
     """A batch with columns of the wire's publish schema. An absent column counts as null.
 
     All rows belong to ``topic``, unless ``parts`` assigns them, in order, to several topics. ``by_keys`` sends rows
-    with the same keys to the same queue, unless a row names a queue or a message group.
+    with the same keys to the same queue, unless a row names a queue or a message group. ``slice_rows_min`` is that of
+    ``topic``.
     """
 
     topic: str
@@ -43,11 +49,12 @@ class Published(NamedTuple):
     creation: AutoCreation | None = None
     by_keys: bool = False
     parts: Sequence[TopicPart] = ()
+    slice_rows_min: int = 0
 
     @property
     def topic_parts(self) -> Sequence[TopicPart]:
         """The rows of each topic, in order."""
-        return self.parts or [TopicPart(self.topic, self.rows.num_rows)]
+        return self.parts or [TopicPart(self.topic, self.rows.num_rows, self.slice_rows_min)]
 
 
 class CheckedBatch(NamedTuple):
@@ -66,13 +73,13 @@ def check_parts(parts: Sequence[TopicPart], row_count: int) -> None:
     if row_count == 0:
         raise MessageCorrupted("no message to send")
     named = set[str]()
-    for topic, count in parts:
+    for topic, count, _ in parts:
         if topic in named:
             raise BadRequest(f"the batch names topic {topic} twice; put all of its rows into one part")
         named.add(topic)
         if count < 1:
             raise BadRequest(f"the part of topic {topic} has {count} rows; it needs 1 or more")
-    named_count = sum(count for _, count in parts)
+    named_count = sum(part.row_count for part in parts)
     if named_count != row_count:
         raise BadRequest(f"the parts of the batch have {named_count} rows together, but the batch has {row_count}")
 

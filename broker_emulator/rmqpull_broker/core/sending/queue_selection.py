@@ -1,7 +1,11 @@
-"""Selects the queue of a message: round robin, or by message group (rules 5.11, "Queue")."""
+"""Selects the queue of a message: round robin, or by message group (rules 5.11, "Queue").
+
+The rows of a batch that nothing places are cut into slices, one for each queue, so that a batch is stored as it came.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -9,6 +13,8 @@ import pyarrow.compute as pc
 
 TURNS_MAX = 100_000
 """Topics whose next queue is kept. Above this limit, the oldest is forgotten and starts with queue 0 again."""
+SHARES_MAX = 1_000
+"""Topics with large slices whose shares of all queues are kept. Above this limit, the oldest is forgotten."""
 _MASK_64 = (1 << 64) - 1
 
 
@@ -21,6 +27,7 @@ class QueueSelector:
     def __init__(self, draw: Callable[[int], int] = lambda count: 0) -> None:
         self.draw = draw
         self._turns: dict[str, int] = {}
+        self._shares: dict[str, list[int]] = {}
 
     def take_turn(self, topic: str, queue_count: int, row_count: int) -> int:
         """Returns the queue of the first of ``row_count`` messages. The others go to the following queues in turn.
@@ -32,6 +39,38 @@ class QueueSelector:
         first = self._turns.get(topic, 0) % queue_count
         self._turns[topic] = (first + row_count) % queue_count
         return first
+
+    def take_slices(
+        self, topic: str, queue_count: int, row_count: int, slice_rows_min: int = 0
+    ) -> list[tuple[int, int]]:
+        """Cuts ``row_count`` messages into slices: (index of the queue, messages) in the order of the messages.
+
+        No queue gets two of them. Without a minimum, each queue gets as many messages as in turn, one by one, and the
+        first slice is for the queue in turn. With a minimum, the messages go to fewer queues so that no slice is
+        smaller, unless there are fewer messages. The next ones are then the queues with the fewest messages from such
+        slices, so the shares of two queues differ by no more than one slice, and one message of those in turn.
+        """
+        slice_count = max(1, min(queue_count, row_count // max(slice_rows_min, 1)))
+        size, larger_count = divmod(row_count, slice_count)
+        sizes = [size + 1] * larger_count + [size] * (slice_count - larger_count)
+        if slice_rows_min <= 1 or slice_count == queue_count:
+            first = self.take_turn(topic, queue_count, row_count)
+            return [((first + step) % queue_count, count) for step, count in enumerate(sizes)]
+        shares = self._find_shares(topic, queue_count)
+        smallest = heapq.nsmallest(slice_count, range(queue_count), key=shares.__getitem__)
+        slices = list(zip(smallest, sizes, strict=True))
+        for queue, count in slices:
+            shares[queue] += count
+        return slices
+
+    def _find_shares(self, topic: str, queue_count: int) -> list[int]:
+        """Returns the number of messages that slices have brought to each queue. It starts again with their number."""
+        shares = self._shares.get(topic, [])
+        if len(shares) != queue_count:
+            if topic not in self._shares and len(self._shares) >= SHARES_MAX:
+                del self._shares[next(iter(self._shares))]
+            shares = self._shares[topic] = [0] * queue_count
+        return shares
 
 
 def select_by_message_group(groups: pa.Array, queue_count: int) -> pa.Array:

@@ -22,13 +22,13 @@ from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.column_batches import (
     complete_batch,
     find_chosen_queues,
-    join_keys,
+    find_ordering_groups,
+    has_only_normal_rows,
     move_own_properties,
-    select_queue_ids,
-    sort_by_queue,
     take_priorities,
 )
 from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
+from rmqpull_broker.core.sending.placement import Placement, select_queue_ids
 from rmqpull_broker.core.sending.priorities import apply_priorities, apply_priority
 from rmqpull_broker.core.sending.publishing import (
     AutoCreation,
@@ -146,47 +146,57 @@ class Sender:
     def prepare(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> BatchToStore:
         """Selects a queue for each row. Creates a missing topic if the batch requests it.
 
+        The rows of a topic that neither a column nor their keys place become slices, one for each queue, as
+        ``TopicPart`` says. The batch is sorted and copied only if anything places a row.
+
         Raises the error of the first rule that a topic breaks, or a row in it; then no message is stored and no topic
         is created. With several topics, its text begins with the topic.
         """
-        published, batch = checked
+        published, given = checked
         parts = published.topic_parts
-        groups = batch.column("messageGroup")
-        if published.by_keys:
-            groups = pc.coalesce(groups, join_keys(batch.column("keys")))
-        all_types = find_row_types(batch)
-        batch, priorities = take_priorities(move_own_properties(batch))
-        begin, queues, indexes = 0, list[MessageQueue](), list[pa.Array]()
+        all_groups = find_ordering_groups(given, published.by_keys)
+        batch = move_own_properties(given)
+        is_normal = batch is given and has_only_normal_rows(given)
+        all_types = None if is_normal else find_row_types(given)
+        batch, all_priorities = take_priorities(batch)
+        begin, placement = 0, Placement()
         for part in parts:
-            types, its_groups, its_rows = (column.slice(begin, part.row_count) for column in (all_types, groups, batch))
+            rows, own, groups, types, priorities = (
+                None if column is None else column.slice(begin, part.row_count)
+                for column in (batch, published.rows, all_groups, all_types, all_priorities)
+            )
             with name_topic_in_refusals(part.topic, parts):
-                topic = self._find_writable_topic(draft, part.topic, published.creation, types, its_rows, now_ms)
-                given = published.rows.slice(begin, part.row_count)
-                chosen = find_chosen_queues(given, draft.state.broker_names, topic.write_queue_nums)
-            own_queues = draft.state.list_writable_queues(topic)
-            take_turn = partial(self.selector.take_turn, part.topic, len(own_queues))
-            index = select_queue_ids(its_groups, chosen, len(own_queues), take_turn)
-            if priorities is not None:
-                index = apply_priorities(index, priorities.slice(begin, part.row_count), topic.write_queue_nums)
-            indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)
-            queues += own_queues
+                topic = self._find_writable_topic(draft, part.topic, published.creation, types, rows, now_ms)
+                chosen = find_chosen_queues(own, draft.state.broker_names, topic.write_queue_nums)
+            queues = draft.state.list_writable_queues(topic)
+            if chosen is None and all(_is_empty(column) for column in (groups, priorities)):
+                placement.add_slices(queues, self.selector.take_slices(part.topic, len(queues), *part[1:]))
+            else:
+                take_turn = partial(self.selector.take_turn, part.topic, len(queues))
+                index = select_queue_ids(groups, chosen, len(queues), take_turn)
+                if priorities is not None:
+                    index = apply_priorities(index, priorities, topic.write_queue_nums)
+                placement.add_rows(queues, index)
             begin += part.row_count
-        batch, counts = sort_by_queue(batch, pa.concat_arrays(indexes), len(queues))
-        return BatchToStore([(queues[index], count) for index, count in counts], batch)
+        return placement.place(batch)
 
     def _find_writable_topic(
         self,
         draft: Draft,
         name: str,
         creation: AutoCreation | None,
-        types: pa.Array,
+        types: pa.Array | None,
         rows: pa.RecordBatch,
         now_ms: int,
     ) -> TopicConfig:
-        """Returns the topic of a part. Raises an error unless the topic accepts the rows."""
+        """Returns the topic of a part. Raises an error unless the topic accepts the rows; without types all are
+        NORMAL."""
         topic = self.find_or_create_topic(draft, name, creation, now_ms)
         if _has_one_type(topic):
-            check_types(types, topic.topic_type)
+            if types is not None:
+                check_types(types, topic.topic_type)
+            elif topic.topic_type is not TopicType.NORMAL:
+                raise refusals.wrong_type(topic.topic_type, TopicType.NORMAL)
         _count_writable_queues(draft, topic)
         check_in_service(draft, now_ms)
         if name.startswith(RETRY_PREFIX):
@@ -255,6 +265,11 @@ def _count_writable_queues(draft: Draft, topic: TopicConfig) -> int:
     if not (count and topic.perm & draft.properties.broker_permission & PERM_WRITE):
         raise Forbidden(refusals.NO_WRITABLE_QUEUE)
     return count
+
+
+def _is_empty(column: pa.Array | None) -> bool:
+    """Whether a column is absent, or null in all rows."""
+    return column is None or column.null_count == len(column)
 
 
 def _find_queue(draft: Draft, topic: TopicConfig, index: int) -> MessageQueue:
