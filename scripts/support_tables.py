@@ -84,6 +84,7 @@ INTERNAL = {
     "core.pulling.standing_verdicts:VERDICTS_MAX": "a cache; a pull without a verdict is checked again",
     "core.pulling.standing_verdicts:STANDING_MS_MAX": "a cache; a pull without a verdict is checked again",
     "core.sending.queue_selection:TURNS_MAX": "topics with a remembered next queue; others start at their first queue",
+    "core.sending.queue_selection:SHARES_MAX": "topics with remembered shares of their queues; others start with none",
     "server.remoting.handlers.batch_codec:PROPERTY_BYTES_MAX": "how batches are decoded; no user sees it",
     "server.grpc.connections:PENDING_CALLS_MAX": "how gRPC accepts a burst of calls; it refuses none",
     "store.queues.consume_queue:TAIL_ROWS_MAX": "how messages are stored in memory; no user sees it",

@@ -83,7 +83,7 @@ class CoreHarness:
         return check_batch(self.sender, Published(topic, rows, "client", **more), self.now_ms)
 
     def fill(self, bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> None:
-        """Publishes messages with these bodies to ``orders``, over its queues in turn."""
+        """Publishes messages with these bodies to ``orders``, in slices over its queues."""
         self.publish(self.batch(bodies, tags))
 
     @staticmethod

@@ -99,7 +99,7 @@ class StorageHarness:
         self.run(lambda draft: self.sender.send(draft, topic, messages, now_ms))
 
     def publish(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
-        """Publishes messages in columns, over all queues in turn."""
+        """Publishes messages in columns, in slices over all queues."""
         batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
         self.run(
             lambda draft: self.sender.publish(

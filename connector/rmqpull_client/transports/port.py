@@ -199,6 +199,10 @@ def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
 
 TopicParts = Sequence[tuple[str, int]]
 """The topics of the rows of a batch, in order, each with its number of rows."""
+SliceRows = Mapping[str, int]
+"""For topics of a batch: the least rows that it puts into one queue, if nothing places them. The rows of other topics
+are spread over all queues."""
+SPREAD_EVENLY: SliceRows = MappingProxyType({})
 
 
 class TransactionId(NamedTuple):
@@ -258,6 +262,9 @@ class ProducerAbilities(NamedTuple):
     """Whether rows may have a priority."""
     keeps_order: bool = False
     """Whether calls that are in flight at the same time keep the order of their rows, even when some are refused."""
+    takes_slice_rows: bool = False
+    """Whether a call may say how many rows it puts into one queue at least. Otherwise the producer or the server
+    decides, and ``slice_rows`` and ``count_queues`` are not used."""
 
 
 class Producer(Protocol):
@@ -273,7 +280,12 @@ class Producer(Protocol):
     def query_message_types(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY."""
 
-    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+    def count_queues(self, topic: str) -> int:
+        """Returns the number of queues of a topic that producers see."""
+
+    def start_publish(
+        self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool, slice_rows: SliceRows = SPREAD_EVENLY
+    ) -> Callable[[], Any]:
         """Sends a batch in columns. The returned function waits until the broker has stored it.
 
         It raises RowsRefused if the broker has refused some rows and stored the others. After any other RequestRefused
@@ -289,6 +301,7 @@ class Producer(Protocol):
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
+        slice_rows: SliceRows = SPREAD_EVENLY,
     ) -> Callable[[], Any]:
         """Stages a batch as call number ``sequence`` of a stage. The returned function waits for the response.
 

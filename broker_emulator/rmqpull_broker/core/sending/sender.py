@@ -146,8 +146,9 @@ class Sender:
     def prepare(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> BatchToStore:
         """Selects a queue for each row. Creates a missing topic if the batch requests it.
 
-        The rows of a topic that neither a column nor their keys place become slices, one for each queue, as
-        ``TopicPart`` says. The batch is sorted and copied only if anything places a row.
+        If nothing places any row of a topic, and none is delayed, its rows become slices, one for each queue, as
+        ``TopicPart`` says. Otherwise its rows go to their queues one by one, those that nothing places in turn. Only
+        for such a topic the batch is sorted and copied.
 
         Raises the error of the first rule that a topic breaks, or a row in it; then no message is stored and no topic
         is created. With several topics, its text begins with the topic.
@@ -169,7 +170,7 @@ class Sender:
                 topic = self._find_writable_topic(draft, part.topic, published.creation, types, rows, now_ms)
                 chosen = find_chosen_queues(own, draft.state.broker_names, topic.write_queue_nums)
             queues = draft.state.list_writable_queues(topic)
-            if chosen is None and all(_is_empty(column) for column in (groups, priorities)):
+            if chosen is None and all(map(_is_empty, (groups, priorities, rows.column("deliveryTimestamp")))):
                 placement.add_slices(queues, self.selector.take_slices(part.topic, len(queues), *part[1:]))
             else:
                 take_turn = partial(self.selector.take_turn, part.topic, len(queues))

@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.port import CommitRecord, CommitResponse, ProducerAbilities, TopicParts, TransactionId
+from rmqpull_client.transports.port import (
+    SPREAD_EVENLY,
+    CommitRecord,
+    CommitResponse,
+    ProducerAbilities,
+    SliceRows,
+    TopicParts,
+    TransactionId,
+)
 from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES, KEPT_IN_COLUMNS
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -41,20 +49,30 @@ class GrpcProducer:
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY."""
+        queues = self._list_queues(topic)
+        return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
+
+    def count_queues(self, topic: str) -> int:
+        """Returns the number of queues of a topic that producers see."""
+        return len(self._list_queues(topic))
+
+    def _list_queues(self, topic: str) -> list[v2.MessageQueue]:
         request = messaging.QueryRouteRequest(topic=v2.Resource(name=topic))
         route = self._channel.call(MESSAGING.methods["QueryRoute"], request)
         writable = (v2.Permission.WRITE, v2.Permission.READ_WRITE)
         queues = [queue for queue in route.message_queues if queue.permission in writable]
         if not queues:
             raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self._channel.endpoints} has no writable queue.")
-        return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
+        return queues
 
-    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+    def start_publish(
+        self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool, slice_rows: SliceRows = SPREAD_EVENLY
+    ) -> Callable[[], Any]:
         """Sends a batch in columns. The returned function waits until the broker has stored it."""
         request = v1.PublishColumnsRequest(
             arrow_ipc=wire.write_stream(rows.schema, [rows]),
             queue_selector=_encode_selector(by_keys),
-            **_encode_topics(parts),
+            **_encode_topics(parts, slice_rows),
         )
         return self._channel.start(COLUMNS.methods["PublishColumns"], request)
 
@@ -67,6 +85,7 @@ class GrpcProducer:
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
+        slice_rows: SliceRows = SPREAD_EVENLY,
     ) -> Callable[[], Any]:
         """See :meth:`rmqpull_client.transports.port.Producer.start_stage`."""
         request = stages.StageColumnsRequest(
@@ -76,7 +95,7 @@ class GrpcProducer:
             arrow_ipc=wire.write_stream(rows.schema, [rows]),
             queue_selector=_encode_selector(by_keys),
             timeout_ms=timeout_ms,
-            **_encode_topics(parts),
+            **_encode_topics(parts, slice_rows),
         )
         return self._channel.start(STAGES.methods["StageColumns"], request)
 
@@ -143,6 +162,7 @@ def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Pro
         topics_per_call_max=int(described.publish_topics_max) or 1,  # an older server takes one
         tells_commit_gaps=described.tells_commit_gaps,
         takes_priorities=described.takes_priorities or lacks["columns"] is not None,
+        takes_slice_rows=lacks["columns"] is None,
     )
 
 
@@ -150,11 +170,17 @@ def _encode_transaction(transaction: TransactionId) -> stages.Transaction:
     return stages.Transaction(id=transaction.writer_id, batch_id=transaction.batch_id)
 
 
-def _encode_topics(parts: TopicParts) -> dict[str, Any]:
+def _encode_topics(parts: TopicParts, slice_rows: SliceRows) -> dict[str, Any]:
     """Returns the fields of a request that name its topics. Servers without ``parts`` understand a single topic."""
     if len(parts) == 1:
-        return {"topic": parts[0][0]}
-    return {"parts": [v1.TopicPart(topic=topic, row_count=count) for topic, count in parts]}
+        topic = parts[0][0]
+        return {"topic": topic, "slice_rows_min": slice_rows.get(topic, 0)}
+    return {
+        "parts": [
+            v1.TopicPart(topic=topic, row_count=count, slice_rows_min=slice_rows.get(topic, 0))
+            for topic, count in parts
+        ]
+    }
 
 
 def _encode_selector(by_keys: bool) -> v1.QueueSelector:

@@ -82,28 +82,32 @@ class DescribeServerResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ..., publish_topics_max: _Optional[int] = ..., tells_commit_gaps: bool = ..., takes_priorities: bool = ...) -> None: ...
 
 class PublishColumnsRequest(_message.Message):
-    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums", "queue_selector", "parts")
+    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums", "queue_selector", "parts", "slice_rows_min")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ARROW_IPC_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TOPIC_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TOPIC_QUEUE_NUMS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    SLICE_ROWS_MIN_FIELD_NUMBER: _ClassVar[int]
     topic: str
     arrow_ipc: bytes
     default_topic: str
     default_topic_queue_nums: int
     queue_selector: QueueSelector
     parts: _containers.RepeatedCompositeFieldContainer[TopicPart]
-    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ..., queue_selector: _Optional[_Union[QueueSelector, str]] = ..., parts: _Optional[_Iterable[_Union[TopicPart, _Mapping]]] = ...) -> None: ...
+    slice_rows_min: int
+    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ..., queue_selector: _Optional[_Union[QueueSelector, str]] = ..., parts: _Optional[_Iterable[_Union[TopicPart, _Mapping]]] = ..., slice_rows_min: _Optional[int] = ...) -> None: ...
 
 class TopicPart(_message.Message):
-    __slots__ = ("topic", "row_count")
+    __slots__ = ("topic", "row_count", "slice_rows_min")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SLICE_ROWS_MIN_FIELD_NUMBER: _ClassVar[int]
     topic: str
     row_count: int
-    def __init__(self, topic: _Optional[str] = ..., row_count: _Optional[int] = ...) -> None: ...
+    slice_rows_min: int
+    def __init__(self, topic: _Optional[str] = ..., row_count: _Optional[int] = ..., slice_rows_min: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsResponse(_message.Message):
     __slots__ = ("status", "ranges")

@@ -16,7 +16,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as apache_dot_rocket
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rmqpull_dot_v1_dot_columns__pb2
 
 
-DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x17rmqpull/v1/stages.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\x1a\x18rmqpull/v1/columns.proto\"=\n\x0bTransaction\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\x08\x62\x61tch_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_batch_id\"\xf6\x01\n\x13StageColumnsRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\x12\x10\n\x08stage_id\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tarrow_ipc\x18\x05 \x01(\x0c\x12\x31\n\x0equeue_selector\x18\x06 \x01(\x0e\x32\x19.rmqpull.v1.QueueSelector\x12\x12\n\ntimeout_ms\x18\x07 \x01(\x03\x12$\n\x05parts\x18\x08 \x03(\x0b\x32\x15.rmqpull.v1.TopicPart\"X\n\x14StageColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x14\n\x0cis_committed\x18\x02 \x01(\x08\"U\n\x11KeepStagesRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"@\n\x12KeepStagesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xd3\x01\n\x13\x43ommitStagesRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\x12*\n\x06stages\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.CommittedStage\x12(\n\x06record\x18\x03 \x01(\x0b\x32\x18.rmqpull.v1.CommitRecord\x12\x16\n\trow_count\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\nrefuse_gap\x18\x05 \x01(\x08\x42\x0c\n\n_row_count\"T\n\x0c\x43ommitRecord\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"6\n\x0e\x43ommittedStage\x12\x10\n\x08stage_id\x18\x01 \x01(\t\x12\x12\n\ncall_count\x18\x02 \x01(\x05\"\x9a\x01\n\x14\x43ommitStagesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x15\n\rwas_committed\x18\x02 \x01(\x08\x12\x14\n\x0cwas_compared\x18\x03 \x01(\x08\x12\x15\n\rmissing_count\x18\x04 \x01(\x03\x12\x12\n\nis_refused\x18\x05 \x01(\x08\"A\n\x11\x44ropStagesRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\"@\n\x12\x44ropStagesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status2\xce\x02\n\x0cStageService\x12Q\n\x0cStageColumns\x12\x1f.rmqpull.v1.StageColumnsRequest\x1a .rmqpull.v1.StageColumnsResponse\x12K\n\nKeepStages\x12\x1d.rmqpull.v1.KeepStagesRequest\x1a\x1e.rmqpull.v1.KeepStagesResponse\x12Q\n\x0c\x43ommitStages\x12\x1f.rmqpull.v1.CommitStagesRequest\x1a .rmqpull.v1.CommitStagesResponse\x12K\n\nDropStages\x12\x1d.rmqpull.v1.DropStagesRequest\x1a\x1e.rmqpull.v1.DropStagesResponseb\x06proto3')
+DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x17rmqpull/v1/stages.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\x1a\x18rmqpull/v1/columns.proto\"=\n\x0bTransaction\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\x08\x62\x61tch_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_batch_id\"\x8e\x02\n\x13StageColumnsRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\x12\x10\n\x08stage_id\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tarrow_ipc\x18\x05 \x01(\x0c\x12\x31\n\x0equeue_selector\x18\x06 \x01(\x0e\x32\x19.rmqpull.v1.QueueSelector\x12\x12\n\ntimeout_ms\x18\x07 \x01(\x03\x12$\n\x05parts\x18\x08 \x03(\x0b\x32\x15.rmqpull.v1.TopicPart\x12\x16\n\x0eslice_rows_min\x18\t \x01(\x05\"X\n\x14StageColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x14\n\x0cis_committed\x18\x02 \x01(\x08\"U\n\x11KeepStagesRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"@\n\x12KeepStagesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xd3\x01\n\x13\x43ommitStagesRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\x12*\n\x06stages\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.CommittedStage\x12(\n\x06record\x18\x03 \x01(\x0b\x32\x18.rmqpull.v1.CommitRecord\x12\x16\n\trow_count\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\nrefuse_gap\x18\x05 \x01(\x08\x42\x0c\n\n_row_count\"T\n\x0c\x43ommitRecord\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"6\n\x0e\x43ommittedStage\x12\x10\n\x08stage_id\x18\x01 \x01(\t\x12\x12\n\ncall_count\x18\x02 \x01(\x05\"\x9a\x01\n\x14\x43ommitStagesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x15\n\rwas_committed\x18\x02 \x01(\x08\x12\x14\n\x0cwas_compared\x18\x03 \x01(\x08\x12\x15\n\rmissing_count\x18\x04 \x01(\x03\x12\x12\n\nis_refused\x18\x05 \x01(\x08\"A\n\x11\x44ropStagesRequest\x12,\n\x0btransaction\x18\x01 \x01(\x0b\x32\x17.rmqpull.v1.Transaction\"@\n\x12\x44ropStagesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status2\xce\x02\n\x0cStageService\x12Q\n\x0cStageColumns\x12\x1f.rmqpull.v1.StageColumnsRequest\x1a .rmqpull.v1.StageColumnsResponse\x12K\n\nKeepStages\x12\x1d.rmqpull.v1.KeepStagesRequest\x1a\x1e.rmqpull.v1.KeepStagesResponse\x12Q\n\x0c\x43ommitStages\x12\x1f.rmqpull.v1.CommitStagesRequest\x1a .rmqpull.v1.CommitStagesResponse\x12K\n\nDropStages\x12\x1d.rmqpull.v1.DropStagesRequest\x1a\x1e.rmqpull.v1.DropStagesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -26,25 +26,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSACTION']._serialized_start=102
   _globals['_TRANSACTION']._serialized_end=163
   _globals['_STAGECOLUMNSREQUEST']._serialized_start=166
-  _globals['_STAGECOLUMNSREQUEST']._serialized_end=412
-  _globals['_STAGECOLUMNSRESPONSE']._serialized_start=414
-  _globals['_STAGECOLUMNSRESPONSE']._serialized_end=502
-  _globals['_KEEPSTAGESREQUEST']._serialized_start=504
-  _globals['_KEEPSTAGESREQUEST']._serialized_end=589
-  _globals['_KEEPSTAGESRESPONSE']._serialized_start=591
-  _globals['_KEEPSTAGESRESPONSE']._serialized_end=655
-  _globals['_COMMITSTAGESREQUEST']._serialized_start=658
-  _globals['_COMMITSTAGESREQUEST']._serialized_end=869
-  _globals['_COMMITRECORD']._serialized_start=871
-  _globals['_COMMITRECORD']._serialized_end=955
-  _globals['_COMMITTEDSTAGE']._serialized_start=957
-  _globals['_COMMITTEDSTAGE']._serialized_end=1011
-  _globals['_COMMITSTAGESRESPONSE']._serialized_start=1014
-  _globals['_COMMITSTAGESRESPONSE']._serialized_end=1168
-  _globals['_DROPSTAGESREQUEST']._serialized_start=1170
-  _globals['_DROPSTAGESREQUEST']._serialized_end=1235
-  _globals['_DROPSTAGESRESPONSE']._serialized_start=1237
-  _globals['_DROPSTAGESRESPONSE']._serialized_end=1301
-  _globals['_STAGESERVICE']._serialized_start=1304
-  _globals['_STAGESERVICE']._serialized_end=1638
+  _globals['_STAGECOLUMNSREQUEST']._serialized_end=436
+  _globals['_STAGECOLUMNSRESPONSE']._serialized_start=438
+  _globals['_STAGECOLUMNSRESPONSE']._serialized_end=526
+  _globals['_KEEPSTAGESREQUEST']._serialized_start=528
+  _globals['_KEEPSTAGESREQUEST']._serialized_end=613
+  _globals['_KEEPSTAGESRESPONSE']._serialized_start=615
+  _globals['_KEEPSTAGESRESPONSE']._serialized_end=679
+  _globals['_COMMITSTAGESREQUEST']._serialized_start=682
+  _globals['_COMMITSTAGESREQUEST']._serialized_end=893
+  _globals['_COMMITRECORD']._serialized_start=895
+  _globals['_COMMITRECORD']._serialized_end=979
+  _globals['_COMMITTEDSTAGE']._serialized_start=981
+  _globals['_COMMITTEDSTAGE']._serialized_end=1035
+  _globals['_COMMITSTAGESRESPONSE']._serialized_start=1038
+  _globals['_COMMITSTAGESRESPONSE']._serialized_end=1192
+  _globals['_DROPSTAGESREQUEST']._serialized_start=1194
+  _globals['_DROPSTAGESREQUEST']._serialized_end=1259
+  _globals['_DROPSTAGESRESPONSE']._serialized_start=1261
+  _globals['_DROPSTAGESRESPONSE']._serialized_end=1325
+  _globals['_STAGESERVICE']._serialized_start=1328
+  _globals['_STAGESERVICE']._serialized_end=1662
 # @@protoc_insertion_point(module_scope)

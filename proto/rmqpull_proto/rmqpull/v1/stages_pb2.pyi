@@ -16,7 +16,7 @@ class Transaction(_message.Message):
     def __init__(self, id: _Optional[str] = ..., batch_id: _Optional[int] = ...) -> None: ...
 
 class StageColumnsRequest(_message.Message):
-    __slots__ = ("transaction", "stage_id", "sequence", "topic", "arrow_ipc", "queue_selector", "timeout_ms", "parts")
+    __slots__ = ("transaction", "stage_id", "sequence", "topic", "arrow_ipc", "queue_selector", "timeout_ms", "parts", "slice_rows_min")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     STAGE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,7 @@ class StageColumnsRequest(_message.Message):
     QUEUE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    SLICE_ROWS_MIN_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     stage_id: str
     sequence: int
@@ -33,7 +34,8 @@ class StageColumnsRequest(_message.Message):
     queue_selector: _columns_pb2.QueueSelector
     timeout_ms: int
     parts: _containers.RepeatedCompositeFieldContainer[_columns_pb2.TopicPart]
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stage_id: _Optional[str] = ..., sequence: _Optional[int] = ..., topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., queue_selector: _Optional[_Union[_columns_pb2.QueueSelector, str]] = ..., timeout_ms: _Optional[int] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.TopicPart, _Mapping]]] = ...) -> None: ...
+    slice_rows_min: int
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stage_id: _Optional[str] = ..., sequence: _Optional[int] = ..., topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., queue_selector: _Optional[_Union[_columns_pb2.QueueSelector, str]] = ..., timeout_ms: _Optional[int] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.TopicPart, _Mapping]]] = ..., slice_rows_min: _Optional[int] = ...) -> None: ...
 
 class StageColumnsResponse(_message.Message):
     __slots__ = ("status", "is_committed")

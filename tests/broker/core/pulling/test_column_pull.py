@@ -100,7 +100,7 @@ def test_each_queue_has_its_own_status(three_queues: CoreHarness) -> None:
 
 def test_a_queue_that_got_nowhere_in_a_full_answer_was_not_reached(core: CoreHarness) -> None:
     core.topic(queue_count=2)
-    core.fill([b"x"] * 6, ["red", "blue", "blue", "red", "red", "red"])
+    core.fill([b"x"] * 6, ["red", "blue", "red", "blue", "red", "red"])
     pulls = [ColumnPull(core.queue(0), 0), ColumnPull(core.queue(1), 0), ColumnPull(core.queue(1), 1)]
     assert ask(core, *pulls, message_filter=RED, rows_max=2) == [
         ("FOUND", [0, 2], 3),

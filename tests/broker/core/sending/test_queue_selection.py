@@ -94,6 +94,61 @@ def test_many_rows_take_as_many_turns_as_single_sends(row_counts: list[int], que
         assert [(first + row) % queue_count for row in range(row_count)] == expected
 
 
+@given(st.lists(st.integers(1, 60)), st.integers(1, 9))
+def test_without_a_minimum_each_queue_gets_as_many_messages_as_from_single_sends(
+    row_counts: list[int], queue_count: int
+) -> None:
+    together, one_by_one = QueueSelector(), QueueSelector()
+    for row_count in row_counts:
+        got, expected = [0] * queue_count, [0] * queue_count
+        slices = together.take_slices("orders", queue_count, row_count)
+        for queue, count in slices:
+            got[queue] += count
+        assert slices[0][0] == one_by_one.take_turn("orders", queue_count, 1)
+        expected[slices[0][0]] += 1
+        for _ in range(row_count - 1):
+            expected[one_by_one.take_turn("orders", queue_count, 1)] += 1
+        assert got == expected
+
+
+@given(
+    calls=st.lists(st.tuples(st.integers(1, 5_000), st.sampled_from([0, 1, 2, 7, 100, 1_024])), max_size=60),
+    queue_count=st.integers(1, 70),
+    turn=st.integers(0, 100),
+)
+def test_slices_have_the_minimum_and_the_shares_of_queues_differ_by_one_slice_at_most(
+    calls: list[tuple[int, int]], queue_count: int, turn: int
+) -> None:
+    selector = QueueSelector()
+    selector.take_turn("orders", queue_count, turn)
+    shares, longest = [0] * queue_count, 0
+    for row_count, slice_rows_min in calls:
+        slices = selector.take_slices("orders", queue_count, row_count, slice_rows_min)
+        queues, counts = zip(*slices, strict=True)
+        assert sum(counts) == row_count
+        assert len(set(queues)) == len(queues) == max(1, min(queue_count, row_count // max(slice_rows_min, 1)))
+        assert max(counts) - min(counts) <= 1
+        assert min(counts) >= min(slice_rows_min, row_count)
+        for queue, count in slices:
+            assert 0 <= queue < queue_count
+            shares[queue] += count
+        longest = max(longest, *counts)
+        assert max(shares) - min(shares) <= longest + 1
+
+
+def test_shares_start_again_when_the_number_of_queues_changes() -> None:
+    selector = QueueSelector()
+    assert [selector.take_slices("orders", 3, 8, 5) for _ in range(2)] == [[(0, 8)], [(1, 8)]]
+    assert selector.take_slices("orders", 2, 8, 5) == [(0, 8)]
+
+
+def test_the_oldest_shares_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_selection, "SHARES_MAX", 2)
+    selector = QueueSelector()
+    taken = [selector.take_slices(topic, 3, 8, 5)[0][0] for topic in ("a", "b", "a", "c", "b", "a")]
+    assert taken == [0, 0, 1, 0, 1, 0]
+
+
 def test_the_oldest_turn_is_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_selection, "TURNS_MAX", 2)
     selector = QueueSelector()

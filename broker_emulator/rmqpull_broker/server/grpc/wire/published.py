@@ -24,14 +24,25 @@ def published_from(
     born_host: str,
     creation: AutoCreation | None = None,
 ) -> Published:
-    """Reads the batch of a request. Raises what :func:`_read_batch` raises, and BadRequest for invalid parts."""
+    """Reads the batch of a request. Raises what :func:`_read_batch` raises, and BadRequest for invalid parts and
+    slices."""
     if request.parts and request.topic:
         raise BadRequest(f"the batch has both the topic {request.topic} and parts; leave one out")
     if len(request.parts) > PUBLISH_TOPICS_MAX:
         raise BadRequest(f"a batch of {len(request.parts)} topics is above the max {PUBLISH_TOPICS_MAX}; split it")
-    parts = [TopicPart(part.topic, part.row_count) for part in request.parts]
+    if request.parts and request.slice_rows_min:
+        raise BadRequest(
+            "the batch has parts, so slice_rows_min belongs to each of them; leave out that of the request"
+        )
+    for each in (request, *request.parts):
+        if not 0 <= each.slice_rows_min <= PUBLISH_ROWS_MAX:
+            raise BadRequest(
+                f"slice_rows_min {each.slice_rows_min} of topic {each.topic} is not from 0 to {PUBLISH_ROWS_MAX}"
+            )
+    parts = [TopicPart(part.topic, part.row_count, part.slice_rows_min) for part in request.parts]
     by_keys = request.queue_selector == rpc.BY_KEYS
-    return Published(request.topic, _read_batch(request.arrow_ipc), born_host, creation, by_keys, parts)
+    rows = _read_batch(request.arrow_ipc)
+    return Published(request.topic, rows, born_host, creation, by_keys, parts, request.slice_rows_min)
 
 
 def _read_batch(arrow_ipc: bytes) -> pa.RecordBatch:

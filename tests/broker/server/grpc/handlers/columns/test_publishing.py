@@ -44,11 +44,32 @@ def ranges_of(answer: Any) -> list[tuple[str, str, int, int, int]]:
     ]
 
 
-def test_rows_go_to_the_queues_in_turn_and_the_response_has_their_offsets(client: RpcClient) -> None:
+def test_rows_go_to_all_queues_in_slices_and_the_response_has_their_offsets(client: RpcClient) -> None:
     answer = client.call("PublishColumns", publish("orders", batch_of(body=[b"0", b"1", b"2", b"3", b"4"])))
     assert ranges_of(answer) == [("orders", "broker-a", 0, 0, 3), ("orders", "broker-a", 1, 0, 2)]
-    assert client.pull(ORDERS[0], 0).bodies == [b"0", b"2", b"4"]
-    assert client.pull(ORDERS[1], 0).bodies == [b"1", b"3"]
+    assert client.pull(ORDERS[0], 0).bodies == [b"0", b"1", b"2"]
+    assert client.pull(ORDERS[1], 0).bodies == [b"3", b"4"]
+
+
+def test_a_minimum_of_rows_in_a_slice_takes_fewer_queues(client: RpcClient) -> None:
+    request = publish("orders", batch_of(body=[b"0", b"1", b"2"]))
+    request.slice_rows_min = 2
+    assert [ranges_of(client.call("PublishColumns", request)) for _ in range(2)] == [
+        [("orders", "broker-a", queue_id, 0, 3)] for queue_id in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+@pytest.mark.parametrize("slice_rows_min", [-1, 65_537])
+def test_a_minimum_out_of_range_is_refused(client: RpcClient, slice_rows_min: int, is_part: bool) -> None:
+    request = v1.PublishColumnsRequest(arrow_ipc=stream_of(GOOD))
+    if is_part:
+        request.parts.append(v1.TopicPart(topic="single", row_count=1, slice_rows_min=slice_rows_min))
+    else:
+        request.topic, request.slice_rows_min = "single", slice_rows_min
+    answer = client.call("PublishColumns", request)
+    assert v2.Code.Name(answer.status.code) == "BAD_REQUEST"
+    assert answer.status.message.endswith(f"slice_rows_min {slice_rows_min} of topic single is not from 0 to 65536")
 
 
 def test_batches_and_single_sends_take_turns_together(client: RpcClient) -> None:

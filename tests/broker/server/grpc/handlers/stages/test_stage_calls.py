@@ -178,9 +178,10 @@ def test_calls_of_several_topics_survive_restarts_before_and_after_the_commit(co
     ("request_", "sentence"),
     [
         (of_topics({"orders": [b"1"]}, topic="orders"), "has both the topic orders and parts"),
+        (of_topics({"orders": [b"1"]}, slice_rows_min=1), "slice_rows_min belongs to each of them"),
         (of_topics({f"topic-{number}": [b"1"] for number in range(1_001)}), "1001 topics is above the max 1000"),
     ],
-    ids=["a topic beside its parts", "too many topics"],
+    ids=["a topic beside its parts", "a minimum beside its parts", "too many topics"],
 )
 def test_invalid_parts_are_refused(client: RpcClient, request_: rpc.StageColumnsRequest, sentence: str) -> None:
     answer = client.call("StageColumns", request_)
@@ -229,6 +230,21 @@ def test_topics_cannot_have_the_names_of_stages() -> None:
 @pytest.mark.parametrize("timeout_ms", [-1, 24 * 60 * MINUTE_MS + 1])
 def test_a_timeout_out_of_range_is_refused(client: RpcClient, timeout_ms: int) -> None:
     assert client.code("KeepStages", rpc.KeepStagesRequest(transaction=BATCH, timeout_ms=timeout_ms)) == "BAD_REQUEST"
+
+
+def test_a_call_has_slices_of_at_least_its_minimum_once_it_is_committed(connect: Connect) -> None:
+    with running_broker(topics={"orders": 4, "paid": 4}) as broker:
+        client = connect(broker.endpoints)
+        request = of_topics({"orders": [b"1"] * 8, "paid": [b"2"] * 8})
+        request.parts[1].slice_rows_min = 4
+        client.call("StageColumns", request)
+        request = of_topics({"orders": [b"1"] * 8}, sequence=1)
+        del request.parts[:]
+        request.topic, request.slice_rows_min = "orders", 8
+        client.call("StageColumns", request)
+        client.call("CommitStages", commit(("a", 2)))
+        assert sorted(bounds.max_offset for bounds in broker.bounds("orders").values()) == [2, 2, 2, 10]
+        assert sorted(bounds.max_offset for bounds in broker.bounds("paid").values()) == [0, 0, 4, 4]
 
 
 def test_the_keys_select_the_queue_on_request(connect: Connect) -> None:
