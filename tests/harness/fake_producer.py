@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused, TopicNotFound
-from rmqpull_client.transports.port import CommitRecord, CommitResponse, ProducerAbilities, TopicParts, TransactionId
+from rmqpull_client.transports.port import (
+    SPREAD_EVENLY,
+    CommitRecord,
+    CommitResponse,
+    ProducerAbilities,
+    SliceRows,
+    TopicParts,
+    TransactionId,
+)
 from rmqpull_client.transports.property_rules import KEPT_IN_COLUMNS
 
 
@@ -47,6 +55,10 @@ class FakeProducer:
     in_flight: int = 0
     most_in_flight: int = 0
     keeps_order: bool = False
+    takes_slice_rows: bool = True
+    queue_count: int = 4
+    counted: list[str] = field(default_factory=list)
+    slice_rows: list[SliceRows] = field(default_factory=list)
 
     @property
     def abilities(self) -> ProducerAbilities:
@@ -62,6 +74,7 @@ class FakeProducer:
             tells_commit_gaps=self.tells_commit_gaps,
             takes_priorities=self.takes_priorities,
             keeps_order=self.keeps_order,
+            takes_slice_rows=self.takes_slice_rows and "columns" in self.extensions,
         )
 
     def query_message_types(self, topic: str) -> frozenset[str]:
@@ -69,7 +82,14 @@ class FakeProducer:
             raise TopicNotFound("TOPIC_NOT_FOUND", f"No topic {topic}.")
         return frozenset(self.types[topic])
 
-    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+    def count_queues(self, topic: str) -> int:
+        self.counted.append(topic)
+        return self.queue_count
+
+    def start_publish(
+        self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool, slice_rows: SliceRows = SPREAD_EVENLY
+    ) -> Callable[[], Any]:
+        self.slice_rows.append(slice_rows)
         return self._start(rows.column("body").to_pylist(), rows, None, parts)
 
     def start_stage(
@@ -81,7 +101,9 @@ class FakeProducer:
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
+        slice_rows: SliceRows = SPREAD_EVENLY,
     ) -> Callable[[], Any]:
+        self.slice_rows.append(slice_rows)
         return self._start(rows.column("body").to_pylist(), rows, sequence, parts)
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:

@@ -54,6 +54,15 @@ class SendingOptions:
         "the server selects the queue.",
         default=ROUND_ROBIN,
     )
+    min_records_per_queue: int | None = option(
+        integer(1, 10_000),
+        unit="rows",
+        doc="How many rows a request puts into one queue at least, of rows that may go to any queue; a smaller request "
+        "goes to one queue. The more rows, the larger are the parts that broker and readers handle, and the less even "
+        "are the queues of a small write. With 1, each request goes to all queues. Default: 1, and 1,024 once the task "
+        "has written more than 1,024 rows to the topic for each of its queues. It needs a server with the columnar "
+        "extension, so it cannot be used with `nameServers`.",
+    )
     on_invalid_row: str = option(
         one_of(FAIL, SKIP, DEAD_LETTER),
         unit="word",

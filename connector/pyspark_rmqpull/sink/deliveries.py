@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark_rmqpull.options.sending import HASH, ROUND_ROBIN
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.invalid_rows import InvalidRow
+from pyspark_rmqpull.sink.slices import SliceChoice
 from pyspark_rmqpull.sink.topic_parts import CallLimits, PartedRows, RowBuffer, cut_calls, read_rows
 from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused
 from rmqpull_client.transports.port import Producer, TransactionId
@@ -104,6 +105,7 @@ class ColumnDelivery:
         self._stage = stage
         self._limits = CallLimits(ROWS_PER_CALL_MAX, options.batch_bytes, producer.abilities.topics_per_call_max)
         self._buffer = RowBuffer(self._limits, min(options.in_flight * options.batch_bytes, BUFFERED_BYTES_MAX))
+        self._slices = SliceChoice(producer, options.min_records_per_queue)
         self._sequences = itertools.count(0, _SEQUENCE_STRIDE)
         self._in_flight: deque[_Call] = deque()
         self._call_count = 0
@@ -136,6 +138,7 @@ class ColumnDelivery:
                 self._finish_call(self._in_flight.popleft(), _SEQUENCE_STRIDE)
             if self._is_committed:  # by an earlier attempt, so nothing of this one is needed
                 return
+            self._slices.count_rows(rows.parts)
             self._in_flight.append(self._start_call(rows, next(self._sequences)))
 
     def _choose_in_flight(self, rows: pa.RecordBatch) -> int:
@@ -151,11 +154,11 @@ class ColumnDelivery:
 
     def _start_call(self, rows: PartedRows, sequence: int) -> _Call:
         by_keys = self._options.queue_selector == HASH
+        slices = self._slices.choose_slices(rows.parts)
         if self._stage is None:
-            return _Call(rows, sequence, self._producer.start_publish(rows.parts, rows.rows, by_keys))
-        transaction, stage_id = self._stage
+            return _Call(rows, sequence, self._producer.start_publish(rows.parts, rows.rows, by_keys, slices))
         timeout_ms = self._options.transaction_timeout_ms
-        wait = self._producer.start_stage(transaction, stage_id, sequence, rows.parts, rows.rows, by_keys, timeout_ms)
+        wait = self._producer.start_stage(*self._stage, sequence, rows.parts, rows.rows, by_keys, timeout_ms, slices)
         return _Call(rows, sequence, wait)
 
     def _finish_call(self, call: _Call, room: int) -> None:

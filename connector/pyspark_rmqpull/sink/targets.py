@@ -142,6 +142,11 @@ def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
             f"Option queueSelector is {options.queue_selector}, but {server} chooses queues itself: {no_columns}. "
             f"Leave it at {ROUND_ROBIN}. Rows with a messageGroup go to the queue of their group."
         )
+    if options.min_records_per_queue is not None and not abilities.takes_slice_rows:
+        raise OptionError(
+            f"Option minRecordsPerQueue is {options.min_records_per_queue}, but requests to {server} cannot say how "
+            "many rows go to one queue: only rmqpull-broker takes it. Remove it."
+        )
     if options.compress_type not in abilities.compress_types:
         raise OptionError(
             f"Option compressType is {options.compress_type}, but {server} speaks only the standard protocol, which "

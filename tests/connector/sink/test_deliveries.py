@@ -140,6 +140,26 @@ def test_any_other_error_is_raised_with_the_topic(producer: FakeProducer, kind: 
     assert getattr(raised.value, "code", None) == getattr(failure, "code", None)
 
 
+@pytest.mark.parametrize("kind", ["columns", "stage"])
+def test_calls_ask_for_large_parts_once_the_task_has_written_enough_rows(producer: FakeProducer, kind: str) -> None:
+    producer.queue_count = 2
+    run = DeliveryRun(producer, kind, batchBytes="4194304")
+    for _ in range(4):
+        run.delivery.deliver_rows(rows([b"x"] * 10_000))
+    run.deliver(rows([b"x"]))
+    assert producer.slice_rows == [{"orders": 1_024}] * 5
+    run = DeliveryRun(producer, kind, batchBytes="4194304")
+    run.deliver(rows([b"x"] * 2_048))
+    assert producer.slice_rows[5:] == [{}]
+
+
+def test_a_refused_row_is_counted_once(producer: FakeProducer) -> None:
+    producer.queue_count, producer.bad = 2, {b"bad"}
+    DeliveryRun(producer, batchBytes="4194304").deliver(rows([b"x"] * 1_999 + [b"bad"]))
+    assert len(producer.slice_rows) > 10
+    assert not any(producer.slice_rows)
+
+
 def test_a_micro_batch_that_is_committed_already_is_not_staged_further(producer: FakeProducer) -> None:
     producer.is_committed = True
     run = DeliveryRun(producer, "stage", inFlight="1")

@@ -56,6 +56,11 @@ def test_priorities_need_a_server_that_takes_them(producer: FakeProducer) -> Non
         ({"columns"}, {"delivery": "exactly-once"}, "Use rmqpull-broker, or set delivery to at-least-once."),
         (set(), {"queueSelector": "hash"}, "Option queueSelector is hash, .* Leave it at roundRobin"),
         (set(), {"queueSelector": "explicit"}, "Option queueSelector is explicit, .* Leave it at roundRobin"),
+        (
+            set(),
+            {"minRecordsPerQueue": "1024"},
+            "minRecordsPerQueue is 1024, .* only rmqpull-broker takes it. Remove it.",
+        ),
         (set(), {"compressType": "LZ4"}, "Option compressType is LZ4, .* Leave it at ZLIB."),
     ],
 )

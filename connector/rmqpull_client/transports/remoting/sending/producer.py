@@ -20,7 +20,15 @@ from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullErro
 from rmqpull_client.light_queues import is_light
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.away import WAITS, TimeLimit
-from rmqpull_client.transports.port import CommitRecord, CommitResponse, ProducerAbilities, TopicParts, TransactionId
+from rmqpull_client.transports.port import (
+    SPREAD_EVENLY,
+    CommitRecord,
+    CommitResponse,
+    ProducerAbilities,
+    SliceRows,
+    TopicParts,
+    TransactionId,
+)
 from rmqpull_client.transports.property_rules import KEPT_BY_BROKERS
 from rmqpull_client.transports.remoting.network import exchange
 from rmqpull_client.transports.remoting.network.calls import Call
@@ -102,6 +110,10 @@ class RemotingProducer:
         """
         return self._get_facts(topic).attributes.message_types
 
+    def count_queues(self, topic: str) -> int:
+        """Returns the number of writable queues of a topic."""
+        return len(self.list_queues(topic))
+
     def is_compacted(self, topic: str) -> bool:
         """Whether a topic keeps the newest message of each key."""
         return self._get_facts(topic).attributes.is_compacted
@@ -182,8 +194,13 @@ class RemotingProducer:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        """Sends a batch in columns. The returned function waits until all rows are stored. See the port."""
+    def start_publish(
+        self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool, slice_rows: SliceRows = SPREAD_EVENLY
+    ) -> Callable[[], Any]:
+        """Sends a batch in columns. The returned function waits until all rows are stored. See the port.
+
+        ``slice_rows`` has no effect: see :attr:`abilities`.
+        """
         call = SendCall()
         for request in make_requests(call, parts, rows, by_keys, self, self._ids, self._now_ms()):
             self._outbox.add(request)
@@ -268,6 +285,7 @@ class RemotingProducer:
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
+        slice_rows: SliceRows = SPREAD_EVENLY,
     ) -> Callable[[], Any]:
         """Raises NotImplementedError: see :attr:`abilities`."""
         raise NotImplementedError
