@@ -47,11 +47,11 @@ class SendingOptions:
     queue_selector: str = option(
         one_of(ROUND_ROBIN, HASH, EXPLICIT),
         unit="word",
-        doc="Queue of a row. `roundRobin` takes the queues in turn, row by row (with `nameServers`, batch by batch), "
-        "`hash` sends equal `keys` to the same queue, `explicit` uses the columns `brokerName` and `queueId` where "
-        "they are not null. A row with a `messageGroup` goes to the queue of its group, unless it names a queue. "
-        "`hash` and `explicit` need `nameServers`, or a server with the columnar extension; over the standard protocol "
-        "the server selects the queue.",
+        doc="Queue of a row. `roundRobin` takes the queues in turn, with parts of requests (`minRecordsPerQueue`; with "
+        "`nameServers`, batch by batch), `hash` sends equal `keys` to the same queue, `explicit` uses the columns "
+        "`brokerName` and `queueId` where they are not null. A row with a `messageGroup` goes to the queue of its "
+        "group, unless it names a queue. `hash` and `explicit` need `nameServers`, or a server with the columnar "
+        "extension; over the standard protocol the server selects the queue.",
         default=ROUND_ROBIN,
     )
     min_records_per_queue: int | None = option(

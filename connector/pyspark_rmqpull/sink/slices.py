@@ -36,7 +36,7 @@ class SliceChoice:
         return {topic: LARGE_SLICE_ROWS for topic, _ in parts if self._is_large(topic)}
 
     def _is_large(self, topic: str) -> bool:
-        """Whether the task has written enough rows. The server is asked once, about a topic that may have few queues."""
+        """Whether the task has written enough rows. The server is asked once for the number of a topic's queues."""
         row_count = self._row_counts[topic]
         if row_count <= LARGE_SLICE_ROWS:
             return False

@@ -160,6 +160,30 @@ def test_by_default_queues_take_turns_and_the_queue_columns_are_ignored(serve: S
     assert [bounds.max_offset for bounds in sink.server.bounds("orders").values()] == [2, 2, 2, 2]
 
 
+@needs("stages")
+def test_an_option_puts_many_rows_of_a_request_into_one_queue(serve: ServeSink) -> None:
+    sink = serve({"orders": 4})
+    rows = sink.rows("body STRING", *[("x",)] * 8).coalesce(1)
+    sink.write(rows, topic="orders", minRecordsPerQueue="3")
+    assert sorted(bounds.max_offset for bounds in sink.server.bounds("orders").values()) == [0, 0, 4, 4]
+    sink.write(rows, topic="orders", minRecordsPerQueue="4")
+    assert [bounds.max_offset for bounds in sink.server.bounds("orders").values()] == [4, 4, 4, 4]
+
+
+@needs("stages")
+def test_a_large_write_has_parts_of_1024_rows(serve: ServeSink) -> None:
+    """The first request of 2,048 rows goes to both queues, as there are no more than 1,024 rows for each."""
+    sink = serve({"orders": 2})
+    sink.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1024")
+    try:
+        # Each batch fills a request, as two have more bytes than one may have.
+        rows = sink.spark.range(3 * 1024, numPartitions=1).select(lit("x" * 200).alias("body"))
+        sink.write(rows, topic="orders", batchBytes=str(300 << 10))
+    finally:
+        sink.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert sorted(bounds.max_offset for bounds in sink.server.bounds("orders").values()) == [1_024, 2_048]
+
+
 @ONE_OF_EACH
 def test_many_rows_are_spread_over_all_queues(serve: ServeSink) -> None:
     """Over the remoting protocol, batches take turns."""

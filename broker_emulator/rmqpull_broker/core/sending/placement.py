@@ -1,6 +1,7 @@
 """Placing the rows of a published batch in queues: in the order in which they came, unless something places a row.
 
-Rows that nothing places become slices, one for each queue, so that a batch of such rows is neither sorted nor copied.
+Rows that nothing places become slices, one for each queue, so that a batch of such rows is neither sorted nor copied
+(rules 9.4).
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Sender:
         yield CheckedBatch(published, batch)
 
     def publish(self, draft: Draft, checked: CheckedBatch, now_ms: int) -> tuple[QueuePart, ...]:
-        """Stores a batch as if its messages were sent one by one, and returns where its rows are.
+        """Stores a batch, and returns where its rows are.
 
         Delayed rows are in system queues. Raises what :meth:`prepare` raises.
         """
@@ -162,9 +162,10 @@ class Sender:
         batch, all_priorities = take_priorities(batch)
         begin, placement = 0, Placement()
         for part in parts:
-            rows, own, groups, types, priorities = (
+            rows, own, groups = (rows.slice(begin, part.row_count) for rows in (batch, published.rows, all_groups))
+            types, priorities = (
                 None if column is None else column.slice(begin, part.row_count)
-                for column in (batch, published.rows, all_groups, all_types, all_priorities)
+                for column in (all_types, all_priorities)
             )
             with name_topic_in_refusals(part.topic, parts):
                 topic = self._find_writable_topic(draft, part.topic, published.creation, types, rows, now_ms)
