@@ -1,8 +1,8 @@
 """The 500 changes that seed 44655043 drew from 16,583: of the core, the store, the client and the connector.
 
 drawn.tsv names each by module, function and change. A change whose code is rewritten leaves the list with it. Three
-have: one was in a module that lives in the harness now, one changed nothing (``while True`` became ``while 2``), and one
-was in the sort of batches by queue.
+have: one was in a module that lives in the harness now, one changed nothing (``while True`` became ``while 2``), and
+one was in the sort of batches by queue.
 """
 
 from __future__ import annotations

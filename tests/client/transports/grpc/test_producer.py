@@ -76,6 +76,26 @@ def test_topics_have_message_types(producer: Producer) -> None:
 
 
 @every_kind
+def test_the_queues_of_a_topic_are_counted(broker: RunningBroker, producer: Producer, extensions: str) -> None:
+    broker.create_topic("wide", 3)
+    assert [producer.count_queues(name) for name in ("orders", "wide")] == [2, 3]
+    assert producer.abilities.takes_slice_rows == ("columns" in extensions)
+
+
+@with_stages
+def test_calls_say_how_many_rows_go_to_one_queue_at_least(broker: RunningBroker, producer: Producer) -> None:
+    for name in ("wide", "other"):
+        broker.create_topic(name, 4)
+    one, two = [("wide", 4)], [("wide", 4), ("other", 4)]
+    producer.start_publish(one, rows(*[b"x"] * 4), False, {"wide": 4})()
+    producer.start_publish(two, rows(*[b"x"] * 8), False, {"other": 2})()
+    producer.start_stage(BATCH, "s", 0, one, rows(*[b"x"] * 4), False, 60_000, {"wide": 2})()
+    producer.commit_stages(BATCH, [("s", 1)], 0)
+    sizes = {name: [bounds.max_offset for bounds in broker.bounds(name).values()] for name in ("wide", "other")}
+    assert sizes == {"wide": [5, 3, 3, 1], "other": [2, 2, 0, 0]}
+
+
+@every_kind
 def test_a_missing_or_read_only_topic_is_refused(broker: RunningBroker, producer: Producer) -> None:
     with pytest.raises(RequestRefused) as refused:
         producer.query_message_types("order")

@@ -293,6 +293,12 @@ def test_a_broker_of_4_x_is_not_asked_for_attributes(routes: RouteScript) -> Non
         assert [request.code for request in broker.requests] == [RequestCode.GET_MAX_OFFSET]
 
 
+def test_requests_cannot_say_how_many_rows_go_to_one_queue(connect: Connect) -> None:
+    producer = connect()
+    assert not producer.abilities.takes_slice_rows
+    assert [producer.count_queues(topic) for topic in ("orders", "spread")] == [1, 4]
+
+
 def test_a_topic_without_writable_queues_is_refused(connect: Connect) -> None:
     with pytest.raises(RequestRefused, match=r"Topic sealed at .* has no writable queue") as refused:
         connect().query_message_types("sealed")
