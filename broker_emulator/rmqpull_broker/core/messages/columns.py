@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.model import BodyEncoding, Message, StoredMessage
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_OFFSET_TYPE = pa.int64()
+_SHARED_ROWS = 16_385
+"""The most rows of a column that batches share, or edges between them: more than most batches have."""
 
 STORED_SCHEMA = pa.schema(
     [
@@ -53,6 +56,44 @@ def make_offset_column(first_offset: int, row_count: int) -> pa.Array:
 def make_constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Array:
     """Returns the same value (or null) in every row."""
     return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
+
+
+def share_constant_column(value: str | int, data_type: pa.DataType, row_count: int) -> pa.Array:
+    """Returns the same value in every row, as :func:`make_constant_column` does.
+
+    Batches share the memory of such columns, and those of the next functions: they are made once.
+    """
+    return _share(make_constant_column, (value, data_type), row_count)
+
+
+def share_offset_column(row_count: int, step: int = 1, data_type: pa.DataType = _OFFSET_TYPE) -> pa.Array:
+    """Returns the offsets of ``row_count`` values of ``step`` elements each, from 0."""
+    return _share(_make_steps, (step, data_type), row_count)
+
+
+def share_empty_maps(row_count: int) -> pa.MapArray:
+    """Returns maps of texts without entries."""
+    return _share(_make_empty_maps, (), row_count)
+
+
+def _share(make: Callable[..., pa.Array], arguments: tuple[Any, ...], row_count: int) -> pa.Array:
+    if row_count > _SHARED_ROWS:
+        return make(*arguments, row_count)
+    return _make_shared(make, arguments).slice(0, row_count)
+
+
+@functools.lru_cache(maxsize=16)
+def _make_shared(make: Callable[..., pa.Array], arguments: tuple[Any, ...]) -> pa.Array:
+    return make(*arguments, _SHARED_ROWS)
+
+
+def _make_steps(step: int, data_type: pa.DataType, row_count: int) -> pa.Array:
+    return pc.cumulative_sum(pa.repeat(pa.scalar(step, data_type), row_count), start=-step)
+
+
+def _make_empty_maps(row_count: int) -> pa.MapArray:
+    nothing = pa.array([], pa.string())
+    return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), row_count + 1), nothing, nothing)
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -202,8 +243,15 @@ def format_milliseconds(times: pa.Array) -> pa.Array:
 
 
 def count_bytes(batch: pa.RecordBatch) -> int:
-    """Returns the sum of :func:`count_row_bytes`."""
-    return int(pc.sum(count_row_bytes(batch)).as_py() or 0)
+    """Returns the sum of :func:`count_row_bytes`, without one for each row where no list or map is null."""
+    lists = [(batch.column("keys"), ("values",)), (batch.column("properties"), ("keys", "items"))]
+    if any(0 < column.null_count < len(column) for column, _ in lists):
+        return int(pc.sum(count_row_bytes(batch)).as_py() or 0)
+    texts = [batch.column("body"), batch.column("tags")]
+    for column, children in lists:
+        if not column.null_count:
+            texts += [slice_live_values(column, getattr(column, child)) for child in children]
+    return sum(pc.sum(pc.binary_length(each)).as_py() or 0 for each in texts)
 
 
 def sum_parts(values: pa.Array, row_counts: Sequence[int]) -> list[int]:

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 import pyarrow as pa
 
-from rmqpull_broker.core.messages.columns import make_offset_column
+from rmqpull_broker.core.messages.columns import share_offset_column
 
 ID_BYTES = 17
 _EPOCH_2021_S = 1_609_459_200
 _PREFIX = struct.Struct(">B6sHI")
 _SEQUENCE = struct.Struct(">I")
+_HEX = b"0123456789ABCDEF"
+_RUN_DIGITS = 4
+_RUN = 1 << 4 * _RUN_DIGITS
+"""How many ids differ only in their last digits."""
+
+
+@cache
+def _list_digits(place: int) -> bytes:
+    """Returns one hex digit of each number below ``_RUN``: the last one for place 0."""
+    repeats = 1 << 4 * place
+    return b"".join(_HEX[digit : digit + 1] * repeats for digit in range(16)) * (_RUN // (16 * repeats))
+
+
+def _write_run(prefix: bytes, begin: int, end: int) -> bytearray:
+    """Writes the ids of consecutive sequence numbers, of which only the last digits differ."""
+    texts = bytearray((prefix + _SEQUENCE.pack(begin & 0xFFFFFFFF)).hex().upper().encode()) * (end - begin)
+    first = begin % _RUN
+    for place in range(_RUN_DIGITS):
+        texts[2 * ID_BYTES - 1 - place :: 2 * ID_BYTES] = _list_digits(place)[first : first + end - begin]
+    return texts
 
 
 class MessageIds:
@@ -33,13 +54,15 @@ class MessageIds:
         An id is version, node, process, seconds since 2021 and sequence. All ids are written into one buffer, so that
         none needs a Python object.
         """
-        ids = bytearray(self._make_prefix(now_ms) + bytes(_SEQUENCE.size)) * count
-        sequence = make_offset_column(self._sequence, count).buffers()[1].to_pybytes()
-        self._sequence += count
-        for byte in range(4):  # the low four of each little-endian int64
-            ids[ID_BYTES - 1 - byte :: ID_BYTES] = sequence[byte::8]
-        text = pa.py_buffer(ids.hex().upper().encode())
-        return pa.Array.from_buffers(pa.binary(2 * ID_BYTES), count, [None, text]).cast(pa.string())
+        begin, self._sequence = self._sequence, self._sequence + count
+        prefix, runs = self._make_prefix(now_ms), []
+        while begin < self._sequence:
+            end = min(self._sequence, (begin // _RUN + 1) * _RUN)
+            runs.append(_write_run(prefix, begin, end))
+            begin = end
+        text = pa.py_buffer(runs[0] if len(runs) == 1 else b"".join(runs))
+        offsets = share_offset_column(count + 1, 2 * ID_BYTES, pa.int32())
+        return pa.Array.from_buffers(pa.string(), count, [None, offsets.buffers()[1], text], 0)
 
     def _make_prefix(self, now_ms: int) -> bytes:
         seconds = (now_ms // 1000 - _EPOCH_2021_S) & 0xFFFFFFFF

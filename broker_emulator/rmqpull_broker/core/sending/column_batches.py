@@ -6,17 +6,21 @@ A column ``priority`` of the publisher stays a column of its own until rows get 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.column_bounds import find_lengths, find_names, find_range
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto.remoting.properties import OWN, PRIORITY, SHARDING_KEY, TRACE_CONTEXT
 
 _OWN = pa.array(sorted(OWN), pa.string())
+_BROKERS_OWN = ("queueOffset", "storeTimestamp", "storeHost", "reconsumeTimes")
+"""The columns that are not taken from a publisher."""
 _WITH_COLUMN = pa.array([SHARDING_KEY, TRACE_CONTEXT])
 
 
@@ -28,32 +32,32 @@ def complete_batch(
     Fields that the publisher left out get their defaults.
     """
     count = published.num_rows
-    defaults = {
-        "properties": pa.scalar(None, columns.STORED_SCHEMA.field("properties").type),
-        "systemProperties": pa.scalar(None, columns.STORED_SCHEMA.field("systemProperties").type),
-        "bornTimestamp": pa.scalar(now_ms * 1000, columns.TIMESTAMP),
-        "bornHost": pa.scalar(born_host),
-        "bodyEncoding": pa.scalar(int(BodyEncoding.IDENTITY), pa.int32()),
-    }
-    given = {
-        "queueOffset": columns.make_offset_column(0, count),
-        "storeTimestamp": columns.make_constant_column(now_ms * 1000, columns.TIMESTAMP, count),
-        "storeHost": columns.make_constant_column(store_host, pa.string(), count),
-        "reconsumeTimes": columns.make_constant_column(0, pa.int32(), count),
+    now = columns.make_constant_column(now_ms * 1000, columns.TIMESTAMP, count)
+    makers: dict[str, Callable[[], pa.Array]] = {
+        "queueOffset": partial(columns.share_offset_column, count),
+        "msgId": lambda: message_ids.take(count, now_ms),
+        "properties": partial(columns.share_empty_maps, count),
+        "systemProperties": partial(columns.share_empty_maps, count),
+        "bornTimestamp": lambda: now,
+        "bornHost": partial(columns.share_constant_column, born_host, pa.string(), count),
+        "storeTimestamp": lambda: now,
+        "storeHost": partial(columns.share_constant_column, store_host, pa.string(), count),
+        "reconsumeTimes": partial(columns.share_constant_column, 0, pa.int32(), count),
+        "bodyEncoding": partial(columns.share_constant_column, int(BodyEncoding.IDENTITY), pa.int32(), count),
     }
     arrays = []
     for field in columns.STORED_SCHEMA:
-        array = given.get(field.name)
-        if array is None and field.name in published.schema.names:
-            array = published.column(field.name)
-        if array is None:
-            array = columns.make_constant_column(None, field.type, count)
-        if field.name in ("tags", "messageGroup"):
-            array = _drop_empty(array)
-        elif array.null_count and field.name == "msgId":
-            array = pc.coalesce(array, message_ids.take(count, now_ms))
-        elif array.null_count and field.name in defaults:
-            array = _fill(array, defaults[field.name])
+        is_given = field.name in published.schema.names and field.name not in _BROKERS_OWN
+        given = published.column(field.name) if is_given else None
+        make = makers.get(field.name, partial(pa.nulls, count, field.type))
+        if given is None or given.null_count == count:
+            array = make()
+        elif field.name in ("tags", "messageGroup"):
+            array = _drop_empty(given)
+        elif not given.null_count or field.name not in makers:
+            array = given
+        else:
+            array = _drop_null_maps(given) if pa.types.is_map(field.type) else pc.coalesce(given, make())
         arrays.append(array)
     batch = pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
     if "priority" in published.schema.names and published.column("priority").null_count < count:
@@ -94,7 +98,7 @@ def _add_entry(maps: pa.MapArray, name: str, values: pa.Array) -> pa.MapArray:
 def find_message_groups(batch: pa.RecordBatch) -> pa.Array:
     """Returns the message group of each row, or the ``__SHARDINGKEY`` that the user set in its place."""
     groups, properties = batch.column("messageGroup"), batch.column("properties")
-    if not pc.any(pc.equal(columns.slice_live_values(properties, properties.keys), SHARDING_KEY)).as_py():
+    if not pc.any(pc.equal(find_names(properties), SHARDING_KEY)).as_py():
         return groups
     return pc.coalesce(groups, pc.map_lookup(properties, SHARDING_KEY, "first"))
 
@@ -106,12 +110,10 @@ def move_own_properties(batch: pa.RecordBatch) -> pa.RecordBatch:
     system properties, which are empty in a published batch.
     """
     properties = batch.column("properties")
+    if not pc.any(pc.is_in(find_names(properties), value_set=_OWN)).as_py():
+        return batch
     keys = columns.slice_live_values(properties, properties.keys)
-    if not len(keys):
-        return batch
     is_own = pc.is_in(keys, value_set=_OWN)
-    if not pc.any(is_own).as_py():
-        return batch
     changed = {
         "messageGroup": _drop_empty(find_message_groups(batch)),
         "properties": _keep_entries(properties, pc.invert(is_own)),
@@ -178,13 +180,15 @@ def find_chosen_queues(published: pa.RecordBatch, broker_names: Sequence[str], q
 
 def _drop_empty(texts: pa.Array) -> pa.Array:
     """Replaces empty texts by null: Apache's proxy treats an empty tag or message group as absent."""
+    if find_lengths(texts).least > 0:
+        return texts
     return columns.set_null(texts, pc.equal(pc.binary_length(texts), 0))
 
 
-def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:
-    """Replaces nulls by ``default``, and missing maps by empty ones."""
-    if pa.types.is_map(array.type):
+def _drop_null_maps(maps: pa.MapArray) -> pa.MapArray:
+    """Replaces missing maps by empty ones."""
+    entries = pc.filter(columns.count_list_entries(maps), maps.is_null())
+    if find_range(entries).greatest > 0:
         # A null map may still refer to entries, which a copy drops.
-        array = array.take(columns.make_offset_column(0, len(array)))
-        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, array.type)
-    return pc.fill_null(array, default)
+        maps = maps.take(columns.make_offset_column(0, len(maps)))
+    return pa.MapArray.from_arrays(maps.offsets, maps.keys, maps.items, maps.type)

@@ -1,7 +1,8 @@
 """Checks of a batch in columns before it is stored (rules 5.11, rows 4 to 15).
 
 The result is the same as for single messages in order: the error is that of the first bad message, and of the first
-rule that this message breaks. But each rule checks whole columns, and returns the first message that breaks it.
+rule that this message breaks. But each rule checks whole columns, and returns the first message that breaks it. A rule
+that the bounds of a column prove to hold looks at no row (see ``column_bounds``).
 ``row_checks`` has the same rules for single messages.
 """
 
@@ -17,6 +18,13 @@ import pyarrow.compute as pc
 from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.column_bounds import (
+    find_entry_counts,
+    find_lengths,
+    find_names,
+    find_range,
+    find_text_bounds,
+)
 from rmqpull_broker.core.model import BodyEncoding, TopicType
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.column_batches import find_message_groups
@@ -37,12 +45,37 @@ class _Violation(NamedTuple):
 _Violations = Iterator[_Violation]
 
 
+class _Checked:
+    """A batch, and the bounds of those of its columns that several rules look at. Each column is read once for them."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self.keys, self.properties = batch.column("keys"), batch.column("properties")
+        self.names = columns.slice_live_values(self.properties, self.properties.keys)
+        self.values = columns.slice_live_values(self.properties, self.properties.items)
+        # Names that all rows repeat need only be looked at once.
+        self.different_names = find_names(self.properties)
+        self.name_bounds = find_text_bounds(self.different_names)
+        self.value_bounds = find_text_bounds(self.values)
+        self.key_bounds = find_text_bounds(columns.slice_live_values(self.keys, self.keys.values))
+        self.bounds = {name: find_text_bounds(batch.column(name)) for name in ("tags", "msgId", "messageGroup")}
+        self.property_count = find_entry_counts(self.properties).greatest if len(self.names) else 0
+
+    @property
+    def user_bytes_max(self) -> int:
+        """The most bytes that tag, keys and user properties of one row may have."""
+        keys = find_entry_counts(self.keys).greatest * self.key_bounds.lengths.greatest
+        entry = self.name_bounds.lengths.greatest + self.value_bounds.lengths.greatest
+        return self.bounds["tags"].lengths.greatest + keys + self.property_count * entry
+
+
 def check_columns(batch: pa.RecordBatch, now_ms: int) -> None:
     """Raises the error of the first rule that the first bad message breaks.
 
     ``batch`` is of ``columns.STORED_SCHEMA``, and may have a column ``priority``.
     """
-    violations = [violation for rule in _RULES for violation in rule(batch, now_ms)]
+    checked = _Checked(batch)
+    violations = [violation for rule in _RULES for violation in rule(checked, now_ms)]
     if violations:
         raise min(
             violations, key=lambda violation: violation.row
@@ -60,25 +93,29 @@ def _first(broken: pa.Array, refusal: Callable[[int], BrokerError], row_of: Call
 
 
 def _blank(texts: pa.Array) -> pa.Array:
-    return pc.equal(pc.binary_length(pc.utf8_trim_whitespace(texts)), 0)
+    return pc.or_(pc.equal(pc.binary_length(texts), 0), pc.utf8_is_space(texts))
 
 
 def _control(texts: pa.Array) -> pa.Array:
     return pc.match_substring_regex(texts, _CONTROL_CHARACTERS)
 
 
-def _check_body(batch: pa.RecordBatch, _: int) -> _Violations:
-    lengths = pc.fill_null(pc.binary_length(batch.column("body")), 0)
-    yield from _first(pc.equal(lengths, 0), lambda _: refusals.empty_body())
-    yield from _first(pc.greater(lengths, limits.BODY_BYTES_MAX), lambda _: refusals.large_body())
+def _check_body(checked: _Checked, _: int) -> _Violations:
+    bodies = checked.batch.column("body")
+    lengths = find_lengths(bodies)
+    if bodies.null_count or lengths.least == 0:
+        empty = pc.equal(pc.fill_null(pc.binary_length(bodies), 0), 0)
+        yield from _first(empty, lambda _: refusals.empty_body())
+    if lengths.greatest > limits.BODY_BYTES_MAX:
+        too_large = pc.greater(pc.binary_length(bodies), limits.BODY_BYTES_MAX)
+        yield from _first(too_large, lambda _: refusals.large_body())
 
 
-def _check_properties(batch: pa.RecordBatch, _: int) -> _Violations:
-    properties = batch.column("properties")
-    too_many = pc.greater(columns.count_list_entries(properties), limits.USER_PROPERTIES_MAX)
-    yield from _first(too_many, lambda _: refusals.many_properties())
-    keys = columns.slice_live_values(properties, properties.keys)
-    values = columns.slice_live_values(properties, properties.items)
+def _check_properties(checked: _Checked, _: int) -> _Violations:
+    properties, keys, values = checked.properties, checked.names, checked.values
+    if checked.property_count > limits.USER_PROPERTIES_MAX:
+        too_many = pc.greater(columns.count_list_entries(properties), limits.USER_PROPERTIES_MAX)
+        yield from _first(too_many, lambda _: refusals.many_properties())
 
     def row_of(index: int) -> int:
         begun = pc.less_equal(properties.offsets, pc.add(properties.offsets[0], index))
@@ -87,86 +124,112 @@ def _check_properties(batch: pa.RecordBatch, _: int) -> _Violations:
     def first(broken: pa.Array, refusal: Callable[[str], BrokerError]) -> _Violations:
         return _first(broken, lambda index: refusal(keys[index].as_py()), row_of)
 
-    yield from first(pc.is_in(keys, value_set=_RESERVED), refusals.reserved_property)
-    for texts in (keys, values):
-        yield from first(pc.is_null(texts), refusals.null_property)
-        yield from first(_control(texts), refusals.control_in_property)
+    if pc.any(pc.is_in(checked.different_names, value_set=_RESERVED)).as_py():
+        yield from first(pc.is_in(keys, value_set=_RESERVED), refusals.reserved_property)
+    for texts, bounds in ((keys, checked.name_bounds), (values, checked.value_bounds)):
+        if texts.null_count:
+            yield from first(pc.is_null(texts), refusals.null_property)
+        if bounds.may_have_control:
+            yield from first(_control(texts), refusals.control_in_property)
 
 
-def _check_tags(batch: pa.RecordBatch, _: int) -> _Violations:
-    tags = batch.column("tags")
-    yield from _first(_blank(tags), lambda _: refusals.blank_tag())
-    yield from _first(pc.match_substring(tags, "|"), lambda _: refusals.bar_in_tag())
-    yield from _first(_control(tags), lambda _: refusals.control_in_tag())
+def _check_tags(checked: _Checked, _: int) -> _Violations:
+    tags, bounds = checked.batch.column("tags"), checked.bounds["tags"]
+    if bounds.may_be_blank:
+        yield from _first(_blank(tags), lambda _: refusals.blank_tag())
+    if bounds.may_have("|"):
+        yield from _first(pc.match_substring(tags, "|"), lambda _: refusals.bar_in_tag())
+    if bounds.may_have_control:
+        yield from _first(_control(tags), lambda _: refusals.control_in_tag())
 
 
-def _check_keys(batch: pa.RecordBatch, _: int) -> _Violations:
-    keys, rows = batch.column("keys").flatten(), pc.list_parent_indices(batch.column("keys"))
+def _check_keys(checked: _Checked, _: int) -> _Violations:
+    has_null, bounds = bool(checked.keys.values.null_count), checked.key_bounds
+    is_checked = has_null or bounds.may_be_blank, bounds.may_have_control
+    if not any(is_checked):
+        return
+    keys, rows = checked.keys.flatten(), pc.list_parent_indices(checked.keys)
 
     def row_of(index: int) -> int:
         return int(rows[index].as_py())
 
-    yield from _first(pc.fill_null(_blank(keys), True), lambda _: refusals.blank_key(), row_of)
-    yield from _first(_control(keys), lambda _: refusals.control_in_key(), row_of)
+    if is_checked[0]:
+        yield from _first(pc.fill_null(_blank(keys), True), lambda _: refusals.blank_key(), row_of)
+    if is_checked[1]:
+        yield from _first(_control(keys), lambda _: refusals.control_in_key(), row_of)
 
 
-def _check_size(batch: pa.RecordBatch, _: int) -> _Violations:
-    too_large = pc.greater(_user_bytes(batch), limits.PROPERTIES_BYTES_MAX)
-    yield from _first(too_large, lambda _: refusals.large_properties())
+def _check_size(checked: _Checked, _: int) -> _Violations:
+    if checked.user_bytes_max > limits.PROPERTIES_BYTES_MAX:
+        too_large = pc.greater(_user_bytes(checked.batch), limits.PROPERTIES_BYTES_MAX)
+        yield from _first(too_large, lambda _: refusals.large_properties())
 
 
 def _user_bytes(batch: pa.RecordBatch) -> pa.Array:
     return pc.subtract(columns.count_row_bytes(batch), columns.count_text_bytes(batch, ["body"]))
 
 
-def _check_msg_id(batch: pa.RecordBatch, _: int) -> _Violations:
-    yield from _first(pc.fill_null(_blank(batch.column("msgId")), True), lambda _: refusals.no_id())
+def _check_msg_id(checked: _Checked, _: int) -> _Violations:
+    ids = checked.batch.column("msgId")
+    if ids.null_count or checked.bounds["msgId"].may_be_blank:
+        yield from _first(pc.fill_null(_blank(ids), True), lambda _: refusals.no_id())
 
 
-def _check_delivery(batch: pa.RecordBatch, now_ms: int) -> _Violations:
-    times = batch.column("deliveryTimestamp").cast(pa.int64())
+def _check_delivery(checked: _Checked, now_ms: int) -> _Violations:
+    times = checked.batch.column("deliveryTimestamp").cast(pa.int64())
     latest_us = (now_ms + limits.DELAY_MS_MAX + 1) * 1000 - 1
-    yield from _first(pc.greater(times, latest_us), lambda _: refusals.far_delivery())
+    if find_range(times).greatest > latest_us:
+        yield from _first(pc.greater(times, latest_us), lambda _: refusals.far_delivery())
 
 
-def _check_priority(batch: pa.RecordBatch, _: int) -> _Violations:
-    if "priority" in batch.schema.names:
-        yield from _first(pc.less(batch.column("priority"), 0), lambda _: refusals.negative_priority())
+def _check_priority(checked: _Checked, _: int) -> _Violations:
+    if "priority" in checked.batch.schema.names:
+        priorities = checked.batch.column("priority")
+        yield from _first(pc.less(priorities, 0), lambda _: refusals.negative_priority())
 
 
-def _check_group(batch: pa.RecordBatch, _: int) -> _Violations:
-    groups = batch.column("messageGroup")
-    yield from _first(_blank(groups), lambda _: refusals.blank_group())
-    too_long = pc.greater(pc.binary_length(groups), limits.MESSAGE_GROUP_BYTES_MAX)
-    yield from _first(too_long, lambda _: refusals.long_group())
-    yield from _first(_control(groups), lambda _: refusals.control_in_group())
+def _check_group(checked: _Checked, _: int) -> _Violations:
+    groups, bounds = checked.batch.column("messageGroup"), checked.bounds["messageGroup"]
+    if bounds.may_be_blank:
+        yield from _first(_blank(groups), lambda _: refusals.blank_group())
+    if bounds.lengths.greatest > limits.MESSAGE_GROUP_BYTES_MAX:
+        too_long = pc.greater(pc.binary_length(groups), limits.MESSAGE_GROUP_BYTES_MAX)
+        yield from _first(too_long, lambda _: refusals.long_group())
+    if bounds.may_have_control:
+        yield from _first(_control(groups), lambda _: refusals.control_in_group())
 
 
-def _check_stored_properties(batch: pa.RecordBatch, _: int) -> _Violations:
+def _check_stored_properties(checked: _Checked, _: int) -> _Violations:
     """The limit of the store. No other rule limits ids, hosts and traces."""
-    own = columns.count_text_bytes(batch, ["msgId", "messageGroup", "traceContext", "bornHost"])
+    lengths = [checked.bounds[name].lengths for name in ("msgId", "messageGroup")]
+    lengths += [find_lengths(checked.batch.column(name)) for name in ("traceContext", "bornHost")]
+    own_bytes_max = sum(length.greatest for length in lengths)
     # Only these may exceed the limit of user properties, which another rule checks.
-    if (pc.max(own).as_py() or 0) + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
+    if own_bytes_max + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
         return
-    sizes = pc.add(own, _user_bytes(batch))
-    too_large = pc.greater(sizes, limits.STORED_PROPERTIES_BYTES_MAX)
+    own = columns.count_text_bytes(checked.batch, ["msgId", "messageGroup", "traceContext", "bornHost"])
+    too_large = pc.greater(pc.add(own, _user_bytes(checked.batch)), limits.STORED_PROPERTIES_BYTES_MAX)
     yield from _first(too_large, lambda _: refusals.large_stored_properties())
 
 
-def _check_body_encoding(batch: pa.RecordBatch, _: int) -> _Violations:
+def _check_body_encoding(checked: _Checked, _: int) -> _Violations:
     """Not one of Apache's rules: its proxy gets only encodings that the protocol knows."""
-    encodings = batch.column("bodyEncoding")
+    encodings = checked.batch.column("bodyEncoding")
+    if not encodings.null_count and find_range(encodings) == (BodyEncoding.IDENTITY, BodyEncoding.IDENTITY):
+        return
     unknown = pc.invert(pc.is_in(encodings, value_set=_BODY_ENCODINGS))
     yield from _first(unknown, lambda index: refusals.unknown_encoding(encodings[index].as_py()))
 
 
-def _check_times(batch: pa.RecordBatch, _: int) -> _Violations:
+def _check_times(checked: _Checked, _: int) -> _Violations:
     """Not one of Apache's rules: its protocol has no other times, but columns do."""
-    first_ms, last_ms = limits.TIMES_MS
+    first_us, last_us = limits.TIMES_MS[0] * 1000, limits.TIMES_MS[1] * 1000 + 999
     for name in ("bornTimestamp", "deliveryTimestamp"):
-        times = batch.column(name).cast(pa.int64())
-        outside = pc.or_(pc.less(times, first_ms * 1000), pc.greater(times, last_ms * 1000 + 999))
-        yield from _first(outside, partial(_time_outside, name))
+        times = checked.batch.column(name).cast(pa.int64())
+        found = find_range(times)
+        if found.least < first_us or found.greatest > last_us:
+            outside = pc.or_(pc.less(times, first_us), pc.greater(times, last_us))
+            yield from _first(outside, partial(_time_outside, name))
 
 
 def _time_outside(name: str, _: int) -> BrokerError:
@@ -191,8 +254,10 @@ _RULES = (
 
 def find_row_types(batch: pa.RecordBatch) -> pa.Array:
     """Returns the type of each message by its name in ``TopicType``."""
-    delayed = pc.is_valid(batch.column("deliveryTimestamp"))
-    grouped = pc.is_valid(find_message_groups(batch))
+    times, groups, count = batch.column("deliveryTimestamp"), find_message_groups(batch), batch.num_rows
+    if times.null_count == groups.null_count == count and "priority" not in batch.schema.names:
+        return columns.share_constant_column(TopicType.NORMAL.value, pa.string(), count)
+    delayed, grouped = pc.is_valid(times), pc.is_valid(groups)
     others: pa.Array | pa.Scalar = pa.scalar(TopicType.NORMAL.value)
     if "priority" in batch.schema.names:
         others = pc.if_else(pc.is_valid(batch.column("priority")), TopicType.PRIORITY.value, others)

@@ -49,6 +49,21 @@ def test_a_constant_column(value: str | None, values: list[str | None]) -> None:
     assert columns.make_constant_column(value, pa.string(), 2) == pa.array(values, pa.string())
 
 
+@pytest.mark.parametrize("count", [0, 3, 16_384, 16_386, 40_000])
+def test_shared_columns_have_as_many_rows_as_asked_for(count: int) -> None:
+    text, kind = columns.share_constant_column("x", pa.string(), count), columns.STORED_SCHEMA.field("properties").type
+    assert text == columns.make_constant_column("x", pa.string(), count)
+    assert columns.share_offset_column(count) == columns.make_offset_column(0, count)
+    assert columns.share_offset_column(count, 34, pa.int32()) == pa.array(range(0, 34 * count, 34), pa.int32())
+    assert columns.share_empty_maps(count) == pa.array([[]] * count, kind)
+
+
+def test_batches_share_the_memory_of_a_constant() -> None:
+    first, second = (columns.share_constant_column(7, pa.int32(), count) for count in (2, 5))
+    assert first.buffers()[1].address == second.buffers()[1].address
+    assert columns.share_constant_column(8, pa.int32(), 2).to_pylist() == [8, 8]
+
+
 def plain_size(row: StoredMessage) -> int:
     message = row.message
     texts = [message.tags or "", *message.keys, *message.properties, *message.properties.values()]
@@ -61,8 +76,10 @@ def test_the_size_of_a_row_is_body_tags_keys_and_properties_in_any_slice(
 ) -> None:
     start = data.draw(st.integers(0, len(rows)))
     count = data.draw(st.integers(0, len(rows) - start))
-    sizes = columns.count_row_bytes(columns.from_rows(rows).slice(start, count))
-    assert sizes.to_pylist() == [plain_size(row) for row in rows[start : start + count]]
+    batch = columns.from_rows(rows).slice(start, count)
+    wanted = [plain_size(row) for row in rows[start : start + count]]
+    assert columns.count_row_bytes(batch).to_pylist() == wanted
+    assert columns.count_bytes(batch) == sum(wanted)
 
 
 def test_what_a_null_list_or_map_hides_is_not_counted() -> None:
@@ -77,6 +94,8 @@ def test_what_a_null_list_or_map_hides_is_not_counted() -> None:
         }
     )
     assert columns.count_row_bytes(batch).to_pylist() == [0, 10]
+    assert [columns.count_bytes(batch.slice(first)) for first in (0, 1)] == [10, 10]
+    assert columns.count_bytes(batch.slice(0, 1)) == 0
 
 
 def test_lengths_and_values_of_a_slice_are_those_of_its_rows_alone() -> None:

@@ -288,7 +288,23 @@ def test_the_type_is_judged_after_all_other_rules(judge: Judge) -> None:
         judge([{"message_group": "g"}, {"body": b""}], TopicType.NORMAL)
 
 
-TEXTS = st.sampled_from(["", " ", "a", "a|b", "a\x00", "\u00e9" * 40, "t" * 9_000, "t" * 24_000, "TAGS"])
+TEXTS = st.sampled_from(
+    [
+        "",
+        " ",
+        "a",
+        "a|b",
+        "a\x00",
+        "~\x7f",
+        "\x85",
+        "\u3000",
+        "\u4eac",
+        "\u00e9" * 40,
+        "t" * 9_000,
+        "t" * 24_000,
+        "TAGS",
+    ]
+)
 FIELDS = st.fixed_dictionaries(
     {"body": st.sampled_from([b"", b"x"]), "msg_id": TEXTS, "keys": st.lists(TEXTS, max_size=2).map(tuple)},
     optional={
