@@ -6,6 +6,7 @@ name and queue id are not columns: the response lists its queues in the order of
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -96,6 +97,29 @@ def list_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     lists = pa.ListArray.from_arrays(maps.offsets, maps.keys)
     first, end = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return maps.keys.slice(first, end - first), maps.items.slice(first, end - first), pc.list_parent_indices(lists)
+
+
+def find_names(maps: pa.MapArray) -> pa.Array:
+    """Returns the names of the entries of maps, with or without repetitions; none if no map has an entry.
+
+    Mostly all maps have the same names in the same order. Then these are the names of the first map, and found as fast
+    as memory is compared.
+    """
+    first, end = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
+    names = maps.keys.slice(first, end - first)
+    count = maps.offsets[1].as_py() - first if len(maps) else 0
+    if not count or len(names) % count or names.null_count:
+        return names
+    lengths = pc.binary_length(names)
+    if not lengths.slice(count).equals(lengths.slice(0, len(names) - count)):
+        return names
+    size, period = pc.sum(lengths).as_py(), pc.sum(lengths.slice(0, count)).as_py()
+    if size > period:
+        _, offsets, data = names.buffers()
+        begin: int = struct.unpack_from("=i", offsets, 4 * names.offset)[0]
+        if not data.slice(begin + period, size - period).equals(data.slice(begin, size - period)):
+            return names
+    return names.slice(0, count)
 
 
 def keep_entries(maps: pa.MapArray, is_kept: pa.Array) -> pa.MapArray:

@@ -2,8 +2,18 @@
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rmqpull_proto.columns import PUBLISH_SCHEMA, PULL_SCHEMA, select, select_pulled, write_stream
+from rmqpull_proto.columns import (
+    PROPERTIES,
+    PUBLISH_SCHEMA,
+    PULL_SCHEMA,
+    find_names,
+    select,
+    select_pulled,
+    write_stream,
+)
 
 BATCH = pa.record_batch(
     {"body": pa.array([b"one", None]), "keys": pa.array([["k1", "k2"], None], PULL_SCHEMA.field("keys").type)}
@@ -82,3 +92,23 @@ def test_requested_columns_have_the_order_of_the_schema(names: list[str], select
 def test_an_unknown_column_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"No such column: bodies. There are body, tags, keys,"):
         select(PUBLISH_SCHEMA, ["body", "bodies"])
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "bc", ""]), max_size=3) | st.none(), max_size=6),
+    st.integers(0, 3),
+    st.integers(0, 6),
+)
+def test_names_are_all_of_those_that_maps_have_and_no_others(
+    rows: list[list[str] | None], first: int, count: int
+) -> None:
+    maps = pa.array([row if row is None else [(name, None) for name in row] for row in rows], PROPERTIES)
+    wanted = {name for row in rows[first : first + count] for name in row or ()}
+    assert set(find_names(maps.slice(first, count)).to_pylist()) == wanted
+
+
+def test_names_that_all_maps_repeat_are_returned_once() -> None:
+    maps = pa.array([[("zz", "")], *[[("b", str(row)), ("a", None)] for row in range(100)]], PROPERTIES)
+    assert find_names(maps.slice(1)).to_pylist() == ["b", "a"]
+    assert len(find_names(maps)) == 201
+    assert find_names(pa.array([[("ab", "")], [("ac", "")]], PROPERTIES)).to_pylist() == ["ab", "ac"]

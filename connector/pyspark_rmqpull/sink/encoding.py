@@ -48,18 +48,20 @@ class RowEncoder:
     def make_messages(self, batch: pa.RecordBatch) -> tuple[PartedRows, list[InvalidRow]]:
         """Returns the messages, sorted by topic, and the rows that cannot be messages."""
         batch, invalid = self._take_out_broken_text(batch)
-        rows, topics = self._make_columns(batch), self._get_topics(batch)
-        is_valid = pa.repeat(True, batch.num_rows)
+        rows, topics = self._make_columns(batch), self._find_topics(batch)
+        is_valid = None
         for is_invalid, explain in self._find_invalid(rows, topics):
-            first_reason = pc.and_(is_valid, is_invalid)
+            first_reason = is_invalid if is_valid is None else pc.and_(is_valid, is_invalid)
             invalid += [
-                InvalidRow(TopicRows(topics[index].as_py() or "", rows.slice(index, 1)), explain(index))
+                InvalidRow(TopicRows(self._name_topic(topics, index), rows.slice(index, 1)), explain(index))
                 for index in pc.indices_nonzero(first_reason).to_pylist()
             ]
-            is_valid = pc.and_not(is_valid, is_invalid)
-        if pc.all(is_valid).as_py() is False:
-            rows, topics = rows.filter(is_valid), topics.filter(is_valid)
-        return self._finish(sort_by_topic(topics, rows)), invalid
+            is_valid = pc.invert(is_invalid) if is_valid is None else pc.and_not(is_valid, is_invalid)
+        if is_valid is not None and not pc.all(is_valid).as_py():
+            rows, topics = rows.filter(is_valid), None if topics is None else topics.filter(is_valid)
+        if topics is not None:
+            return self._finish(sort_by_topic(topics, rows)), invalid
+        return self._finish(PartedRows.of_topic(self._name_topic(None, 0), rows)), invalid
 
     def _take_out_broken_text(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[InvalidRow]]:
         """Takes out rows whose text is not UTF-8: Spark's strings may hold any bytes, and Arrow cannot read them."""
@@ -67,18 +69,20 @@ class RowEncoder:
         broken = {index: name for name in names for index in _find_not_utf8(batch.column(name))}
         if not broken:
             return batch, []
-        topics, bodies = self._get_topics(batch), batch.column("body").cast(pa.binary())
+        topics, bodies = self._find_topics(batch), batch.column("body").cast(pa.binary())
         invalid = []
         for index, name in broken.items():
-            topic = None if name == "topic" else topics[index].as_py()
-            row = TopicRows(topic or "", pa.record_batch({"body": bodies.slice(index, 1)}))
+            topic = "" if name == "topic" else self._name_topic(topics, index)
+            row = TopicRows(topic, pa.record_batch({"body": bodies.slice(index, 1)}))
             invalid.append(InvalidRow(row, f"its column {name} is not UTF-8"))
         return batch.take([index for index in range(batch.num_rows) if index not in broken]), invalid
 
-    def _get_topics(self, batch: pa.RecordBatch) -> pa.Array:
-        if self._options.topic is not None:
-            return pa.repeat(self._options.topic, batch.num_rows)
-        return batch.column("topic").cast(pa.string())
+    def _find_topics(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """Returns the topic of each row; None if an option names that of all rows."""
+        return None if self._options.topic is not None else batch.column("topic").cast(pa.string())
+
+    def _name_topic(self, topics: pa.Array | None, index: int) -> str:
+        return (self._options.topic if topics is None else topics[index].as_py()) or ""
 
     def _make_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = {"body": batch.column("body").cast(pa.binary())}
@@ -95,14 +99,21 @@ class RowEncoder:
                 arrays["properties"] = self.dropped.drop_uncarried(arrays["properties"])
         return pa.RecordBatch.from_pydict(arrays)
 
-    def _find_invalid(self, rows: pa.RecordBatch, topics: pa.Array) -> Iterator[tuple[pa.Array, Callable[[int], str]]]:
-        """For each reason, which rows are invalid, and the reason by the row's index."""
+    def _find_invalid(
+        self, rows: pa.RecordBatch, topics: pa.Array | None
+    ) -> Iterator[tuple[pa.Array, Callable[[int], str]]]:
+        """For each reason that a row may have, which rows are invalid, and the reason by the row's index."""
         body, limit = rows.column("body"), self._options.max_message_size
         lengths = pc.fill_null(pc.binary_length(body), 0)
-        yield body.is_null(), lambda _: "its body is null"
-        yield pc.equal(lengths, 0), lambda _: "its body is empty"
-        yield pc.greater(lengths, limit), lambda _: f"its body has more than maxMessageSize={limit} bytes"
-        yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), lambda _: "its topic is null"
+        if body.null_count:
+            yield body.is_null(), lambda _: "its body is null"
+        found = pc.min_max(lengths)
+        if found["min"].as_py() == 0:
+            yield pc.equal(lengths, 0), lambda _: "its body is empty"
+        if (found["max"].as_py() or 0) > limit:
+            yield pc.greater(lengths, limit), lambda _: f"its body has more than maxMessageSize={limit} bytes"
+        if topics is not None:
+            yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), lambda _: "its topic is null"
         if "priority" in rows.schema.names:
             yield pc.fill_null(pc.less(rows.column("priority"), 0), False), lambda _: "its priority is below 0"
         if "keys" in rows.schema.names and rows.column("keys").flatten().null_count:
@@ -112,7 +123,7 @@ class RowEncoder:
 
     def _finish(self, parted: PartedRows) -> PartedRows:
         rows = parted.rows
-        if "deliveryTimestamp" in rows.schema.names:
+        if "deliveryTimestamp" in rows.schema.names and rows.column("deliveryTimestamp").null_count < rows.num_rows:
             # The column stays even if it has no time: the id of a row must not depend on the topics of its batch.
             is_delayed = parted.spread([self._is_delayed(topic) for topic, _ in parted.parts], pa.bool_())
             index, times = rows.schema.get_field_index("deliveryTimestamp"), rows.column("deliveryTimestamp")
@@ -135,9 +146,10 @@ def _make_keys(keys: pa.Array) -> pa.Array:
 
 def _remove_ids(properties: pa.MapArray) -> pa.Array:
     """Removes the ids of an earlier write, which rows of the source may have. This write adds its own."""
+    if not pc.any(pc.is_in(wire.find_names(properties), value_set=_IDS)).as_py():
+        return properties
     names, _, _ = wire.list_entries(properties)
-    is_id = pc.is_in(names, value_set=_IDS)
-    return wire.keep_entries(properties, pc.invert(is_id)) if pc.any(is_id).as_py() else properties
+    return wire.keep_entries(properties, pc.invert(pc.is_in(names, value_set=_IDS)))
 
 
 def _match(column: pa.Array, matches: Callable[[Any], bool]) -> pa.Array:
@@ -146,6 +158,8 @@ def _match(column: pa.Array, matches: Callable[[Any], bool]) -> pa.Array:
 
 def _find_not_utf8(column: pa.Array, first: int = 0) -> list[int]:
     """Finds the rows whose text is not UTF-8; ``first`` is the number of the column's first row."""
+    if _is_ascii(column):
+        return []
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -156,6 +170,21 @@ def _find_not_utf8(column: pa.Array, first: int = 0) -> list[int]:
         halves = (range(middle), 0), (range(middle, len(column)), middle)
         return [row for rows, start in halves for row in _find_not_utf8(column.take(pa.array(rows)), first + start)]
     return []
+
+
+def _is_ascii(column: pa.Array) -> bool:
+    """Whether all texts of a column have only characters of ASCII, which is found faster than that they are UTF-8."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        return _is_ascii(column.keys) and _is_ascii(column.items)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_ascii(column.values)
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    data = column.buffers()[2]
+    if data is None or not data.size:
+        return True
+    return bool(pc.max(pa.Array.from_buffers(pa.uint8(), data.size, [None, data], 0)).as_py() < 0x80)
 
 
 def _compress_bodies(rows: pa.RecordBatch, threshold: int, codec: str) -> pa.RecordBatch:

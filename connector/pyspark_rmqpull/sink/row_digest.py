@@ -5,7 +5,8 @@ broker recognizes a repeated micro-batch (see ``commit_record``). It does not pr
 collide.
 
 Everything is computed over whole columns with NumPy: texts are padded to words of eight bytes, and each word is
-multiplied by a number that depends on its index. Handling single rows in Python would cost more than the write.
+multiplied by a number that depends on its index. The upper half of a word is mixed into the lower one before, because
+a product carries no bit downwards. Handling single rows in Python would cost more than the write.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ from pyspark_rmqpull.sink.topic_parts import split_rows
 Hashes = npt.NDArray[np.uint64]
 """A 64-bit number for each row or entry. Sums and products wrap around."""
 
-_PIECE_BYTES, _PIECE_ROWS = 512 << 10, 10_000
+_PIECE_BYTES, _PIECE_ROWS = 2 << 20, 10_000
 """How much is hashed at a time: it fits into the processor's cache, and takes little memory."""
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _WORD_BYTES = 8
+_SHORT_TEXT_WORDS = 6
+"""Up to this length, looking at each word of all texts, also of shorter ones, is faster than copying the texts."""
+_KEPT_BYTES = np.array([(1 << 8 * count) - 1 for count in range(_WORD_BYTES + 1)], np.uint64)
+"""Masks of the first bytes of a word."""
 _PADDING = pa.array([bytes(-size % _WORD_BYTES) for size in range(_WORD_BYTES)], pa.binary())
 
 
@@ -73,6 +78,8 @@ def hash_rows(columns: Sequence[tuple[str, pa.Array]]) -> Hashes:
     """
     total = np.zeros(len(columns[0][1]), np.uint64)
     for name, column in columns:
+        if column.null_count == len(column):
+            continue
         total += _zero_nulls(column, mix(_hash_values(column) ^ _number_column(name)))
     return mix(total)
 
@@ -98,24 +105,82 @@ def _hash_values(column: pa.Array) -> Hashes:
 
 def _hash_texts(column: pa.Array) -> Hashes:
     is_large = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
-    kind = pa.large_binary() if is_large else pa.binary()
-    column = pc.fill_null(column.cast(kind), b"")
-    lengths = _to_numpy(pc.binary_length(column)).astype(np.int64, copy=False)
-    padding = _PADDING.take(pa.array(lengths & (_WORD_BYTES - 1))).cast(kind)
-    padded = pc.binary_join_element_wise(column, padding, pa.scalar(b"", kind))
+    column = column.cast(pa.large_binary() if is_large else pa.binary())
+    starts, lengths = _find_places(column, np.dtype(np.int64 if is_large else np.int32))
+    longest = int(lengths.max(initial=0))
+    word_count = -(-longest // _WORD_BYTES)
+    if not word_count:
+        sums = np.zeros(len(lengths), np.uint64)
+    elif int(lengths.min()) == longest and not column.null_count:
+        sums = _sum_equal_texts(column.buffers()[2], int(starts[0]), len(starts), longest)
+    elif word_count <= _SHORT_TEXT_WORDS:
+        sums = _sum_short_texts(column.buffers()[2], starts, lengths, word_count)
+    else:
+        sums = _sum_long_texts(column, lengths)
+    return _combine(sums, lengths)
+
+
+def _find_places(column: pa.Array, offset_type: np.dtype[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns where each text begins in the buffer of texts, and its length; 0 for a null."""
+    if not len(column):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    position = column.offset * offset_type.itemsize
+    offsets = np.frombuffer(column.buffers()[1], offset_type, len(column) + 1, position).astype(np.int64)
+    lengths = np.diff(offsets)
+    if column.null_count:
+        lengths *= _to_numpy(column.is_valid())
+    return offsets[:-1], lengths
+
+
+def _sum_equal_texts(data: pa.Buffer, start: int, count: int, length: int) -> Hashes:
+    """Sums the products of texts of one length."""
+    word_count = -(-length // _WORD_BYTES)
+    padded = np.zeros((count, word_count * _WORD_BYTES), np.uint8)
+    padded[:, :length] = np.frombuffer(data, np.uint8, count * length, start).reshape(count, length)
+    words = padded.view(np.uint64)
+    words ^= words >> np.uint64(32)
+    sums: Hashes = words @ _get_weights(word_count)[:word_count]
+    return sums
+
+
+def _sum_short_texts(
+    data: pa.Buffer, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], word_count: int
+) -> Hashes:
+    """Sums the products of texts of at most ``word_count`` words, word by word over all texts."""
+    first, end = int(starts.min()), int((starts + lengths).max())
+    # A word of a text lies in two words of the buffer, of which the second may lie behind its end.
+    spare = np.zeros((end - first) // _WORD_BYTES + word_count + 2, np.uint64)
+    spare.view(np.uint8)[: end - first] = np.frombuffer(data, np.uint8, end - first, first)
+    offsets = starts - first
+    places, down = offsets >> 3, ((offsets & (_WORD_BYTES - 1)) << 3).astype(np.uint64)
+    up = np.uint64(63) - down
+    sums = np.zeros(len(starts), np.uint64)
+    following = spare.take(places)
+    for index, weight in enumerate(_get_weights(word_count)[:word_count]):
+        words = following >> down
+        following = spare.take(places + (index + 1))
+        words |= following << up << np.uint64(1)
+        words &= _KEPT_BYTES[np.clip(lengths - index * _WORD_BYTES, 0, _WORD_BYTES)]
+        words ^= words >> np.uint64(32)
+        words *= weight
+        sums += words
+    return sums
+
+
+def _sum_long_texts(column: pa.Array, lengths: npt.NDArray[np.int64]) -> Hashes:
+    """Sums the products of texts of any lengths, which are copied behind each other with their padding."""
+    padding = _PADDING.take(pa.array(lengths & (_WORD_BYTES - 1))).cast(column.type)
+    nothing = pa.scalar(b"", column.type)
+    padded = pc.binary_join_element_wise(pc.fill_null(column, nothing), padding, nothing)
     counts = (lengths + (_WORD_BYTES - 1)) // _WORD_BYTES
     ends = np.cumsum(counts)
-    word_count = int(ends[-1]) if len(ends) else 0
-    if not word_count:
-        return _combine(np.zeros(len(lengths), np.uint64), lengths)
-    words = np.frombuffer(padded.buffers()[2], np.uint64, word_count)
-    indexes = np.arange(word_count)
+    words = np.frombuffer(padded.buffers()[2], np.uint64, int(ends[-1]))
+    indexes = np.arange(len(words))
     indexes -= np.repeat(ends - counts, counts)
-    # Mixes the upper half of each word into the lower one, because a product carries no bit downwards.
     products = words >> np.uint64(32)
     products ^= words
     products *= _get_weights(int(counts.max()))[indexes]
-    return _combine(_sum_slices(products, ends - counts, ends), lengths)
+    return _sum_slices(products, ends - counts, ends)
 
 
 def _combine(sums: Hashes, lengths: npt.NDArray[np.int64]) -> Hashes:

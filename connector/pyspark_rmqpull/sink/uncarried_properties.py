@@ -19,7 +19,7 @@ def find_rows_with_uncarried(
 ) -> Iterator[tuple[pa.Array, Callable[[int], str]]]:
     """For each broken rule, which rows have a property that breaks it, and the reason, by the row's index."""
     names, values, rows = wire.list_entries(maps)
-    for rule in find_uncarried(names, values, rules):
+    for rule in find_uncarried(names, values, rules, wire.find_names(maps)):
         if pc.any(rule.properties).as_py():
             yield _find_rows(rule, rows, len(maps))
 

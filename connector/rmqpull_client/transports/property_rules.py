@@ -31,7 +31,11 @@ class Characters(NamedTuple):
     def find(self, texts: pa.Array) -> pa.Array | None:
         """Returns for each text whether it has one of the characters; None if no text has one."""
         content = texts.buffers()[2]
-        if content is None or not len(texts):
+        if content is None or not content.size or not len(texts):
+            return None
+        bounds = pc.min_max(pa.Array.from_buffers(pa.uint8(), content.size, [None, content], 0))
+        least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+        if not any(least <= byte <= greatest for byte in self.first_bytes):
             return None
         data = content.to_pybytes()
         if len(data.translate(None, self.first_bytes)) == len(data):
@@ -74,12 +78,19 @@ class BrokenRule(NamedTuple):
     explain: Callable[[int], str]
 
 
-def find_uncarried(names: pa.Array, values: pa.Array, rules: PropertyRules) -> Iterator[BrokenRule]:
-    """Yields the rules that some properties may break, in order of precedence."""
+def find_uncarried(
+    names: pa.Array, values: pa.Array, rules: PropertyRules, different_names: pa.Array | None = None
+) -> Iterator[BrokenRule]:
+    """Yields the rules that some properties may break, in order of precedence.
+
+    ``different_names`` has each of the names at least once: with it, names that many properties have are looked at
+    once.
+    """
     if rules.needs_text:
         yield BrokenRule(_is_empty(names), lambda _: "a property has an empty name")
-    own = pc.is_in(names, value_set=_NOT_WRITABLE)
-    yield BrokenRule(own, lambda index: f"property {names[index]} is RocketMQ's own")
+    if different_names is None or pc.any(pc.is_in(different_names, value_set=_NOT_WRITABLE)).as_py():
+        own = pc.is_in(names, value_set=_NOT_WRITABLE)
+        yield BrokenRule(own, lambda index: f"property {names[index]} is RocketMQ's own")
     if values.null_count:
         yield BrokenRule(values.is_null(), lambda _: "one of its properties is null")
     if rules.needs_text:

@@ -45,3 +45,14 @@ def test_what_columns_and_proxies_carry_has_no_control_characters(name: str, val
 def test_the_first_reason_is_the_name(rules: PropertyRules) -> None:
     assert find("REDIRECT", "\x02", rules)[0] == "property REDIRECT is RocketMQ's own"
     assert find("a", None, rules)[0] == "one of its properties is null"
+
+
+@given(st.lists(st.sampled_from(["first", "TAGS", "a"]), min_size=1, max_size=4))
+def test_names_that_are_looked_at_once_are_judged_alike(names: list[str]) -> None:
+    texts, values = pa.array(names), pa.array(["v"] * len(names))
+
+    def judge(*different: pa.Array) -> list[bool]:
+        found = [rule.properties.to_pylist() for rule in find_uncarried(texts, values, KEPT_IN_COLUMNS, *different)]
+        return [any(of_row) for of_row in zip(*found, strict=True)] or [False] * len(names)
+
+    assert judge(texts.unique()) == judge() == [name == "TAGS" for name in names]

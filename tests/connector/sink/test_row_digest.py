@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,9 +15,11 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
-from pyspark_rmqpull.sink.row_digest import RowDigest
+from pyspark_rmqpull.sink.row_digest import RowDigest, hash_rows
+from pyspark_rmqpull.sink.row_hashes import mix
 from rmqpull_proto import columns as wire
 
+GOLDEN, MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 SCHEMA = pa.schema(
     {
         "body": pa.binary(),
@@ -183,6 +187,50 @@ def test_text_that_is_not_utf8_is_hashed_as_it_is() -> None:
     broken = pa.Array.from_buffers(pa.string(), 1, [None, *pa.array([b"\xff"]).buffers()[1:]])
     rows = pa.record_batch({"body": [b"1"], "tags": broken, "topic": broken})
     assert digest(rows).topics == {"\ufffd"}
+
+
+def hash_text_plainly(text: bytes) -> int:
+    """The hash of a text by its definition, word by word."""
+    total = (len(text) + 1) * GOLDEN
+    for index in range(0, len(text), 8):
+        word = int.from_bytes(text[index : index + 8], "little")
+        weight = int(mix(np.array([(index // 8 + 1) * GOLDEN & MASK], np.uint64))[0]) | 1
+        total += (word >> 32 ^ word) * weight
+    return total & MASK
+
+
+SIZES = st.sampled_from([0, 1, 7, 8, 9, 47, 48, 49, 70, 300])
+TEXT_LISTS = SIZES.flatmap(
+    lambda size: (
+        st.lists(st.binary(max_size=size), max_size=6) | st.lists(st.binary(min_size=size, max_size=size), max_size=6)
+    )
+)
+
+
+@given(
+    TEXT_LISTS,
+    st.lists(st.booleans(), min_size=6, max_size=6),
+    st.integers(0, 2),
+    st.sampled_from([pa.binary(), pa.large_binary()]),
+)
+def test_texts_of_all_lengths_have_the_hash_of_the_definition(
+    texts: list[bytes], is_null: list[bool], first: int, kind: pa.DataType
+) -> None:
+    """Texts of one length, short and long ones are hashed in three ways."""
+    nullable = [None if null else text for text, null in zip(texts, is_null, strict=False)]
+    for values in (texts, nullable):
+        column = pa.array(values, kind).slice(first)
+        number = zlib.crc32(b"body") * GOLDEN & MASK
+        wanted = [0 if text is None else hash_text_plainly(text) ^ number for text in values[first:]]
+        hashes = np.array(wanted, np.uint64)
+        hashes[:] = [0 if text is None else value for text, value in zip(values[first:], mix(hashes), strict=True)]
+        assert hash_rows([("body", column)]).tolist() == mix(hashes).tolist()
+
+
+def test_what_lies_under_a_null_is_not_hashed() -> None:
+    _, offsets, data = pa.array([b"secret", b"x"]).buffers()
+    hidden = pa.Array.from_buffers(pa.binary(), 2, [pa.py_buffer(b"\x02"), offsets, data])
+    assert hash_rows([("body", hidden)]).tolist() == hash_rows([("body", pa.array([None, b"x"]))]).tolist()
 
 
 def test_the_digest_never_changes() -> None:

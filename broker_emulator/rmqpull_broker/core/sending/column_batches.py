@@ -5,7 +5,7 @@ A column ``priority`` of the publisher stays a column of its own until rows get 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pyarrow as pa

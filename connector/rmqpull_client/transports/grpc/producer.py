@@ -28,6 +28,9 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
 
+_NAMED_ALWAYS = ("body", "brokerName", "queueId")
+"""Columns that the server requires, or whose absence it refuses."""
+
 
 class GrpcProducer:
     """See :class:`rmqpull_client.transports.port.Producer`."""
@@ -70,7 +73,7 @@ class GrpcProducer:
     ) -> Callable[[], Any]:
         """Sends a batch in columns. The returned function waits until the broker has stored it."""
         request = v1.PublishColumnsRequest(
-            arrow_ipc=wire.write_stream(rows.schema, [rows]),
+            arrow_ipc=_write_rows(rows),
             queue_selector=_encode_selector(by_keys),
             **_encode_topics(parts, slice_rows),
         )
@@ -92,7 +95,7 @@ class GrpcProducer:
             transaction=_encode_transaction(transaction),
             stage_id=stage_id,
             sequence=sequence,
-            arrow_ipc=wire.write_stream(rows.schema, [rows]),
+            arrow_ipc=_write_rows(rows),
             queue_selector=_encode_selector(by_keys),
             timeout_ms=timeout_ms,
             **_encode_topics(parts, slice_rows),
@@ -164,6 +167,14 @@ def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Pro
         takes_priorities=described.takes_priorities or lacks["columns"] is not None,
         takes_slice_rows=lacks["columns"] is None,
     )
+
+
+def _write_rows(rows: pa.RecordBatch) -> bytes:
+    """Writes rows without the columns that are all null, which a server takes as null when they are absent."""
+    columns = zip(rows.schema.names, rows.columns, strict=True)
+    names = [name for name, column in columns if name in _NAMED_ALWAYS or column.null_count < len(column)]
+    given = rows.select(names)
+    return wire.write_stream(given.schema, [given])
 
 
 def _encode_transaction(transaction: TransactionId) -> stages.Transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -13,9 +14,12 @@ from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, TransactionTaken
 from rmqpull_client.transports.choice import get_producer
-from rmqpull_client.transports.grpc.channel import get_channel
+from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
+from rmqpull_client.transports.grpc.producer import GrpcProducer
 from rmqpull_client.transports.port import CommitRecord, Producer, TopicParts, TransactionId
 from rmqpull_client.transports.property_rules import KEPT_BY_PROXIES, KEPT_IN_COLUMNS, PropertyRules
+from rmqpull_proto import columns as wire
+from rmqpull_proto.arrow_streams import read_stream
 from rmqpull_proto.remoting.properties import PRIORITY
 
 BATCH = TransactionId("query", 7)
@@ -149,6 +153,24 @@ def test_a_priority_chooses_the_queue(broker: RunningBroker, producer: Producer)
 def test_a_batch_in_columns_is_readable_after_the_response(broker: RunningBroker, producer: Producer) -> None:
     producer.start_publish(*of("orders", b"1", b"2", b"3"), by_keys=False)()
     assert sorted(bodies(broker)) == [b"1", b"2", b"3"]
+
+
+def test_columns_that_are_all_null_are_not_sent() -> None:
+    started: list[Any] = []
+
+    class Channel:
+        def start(self, method: Any, request: Any) -> None:
+            started.append(request)
+
+    texts, nothing = pa.array(["a", None]), pa.nulls(2, pa.string())
+    batch = pa.record_batch({"body": [b"1", b"2"], "tags": nothing, "messageGroup": texts, "brokerName": nothing})
+    producer = GrpcProducer(cast("BrokerChannel", Channel()))
+    producer.start_publish([("orders", 2)], batch, by_keys=False)
+    producer.start_stage(BATCH, "s", 0, [("orders", 2)], batch, False, 60_000)
+    for request in started:
+        (sent,) = read_stream(request.arrow_ipc, wire.PUBLISH_SCHEMA)
+        # An absent brokerName would be refused beside a queueId.
+        assert sent == batch.select(["body", "messageGroup", "brokerName"])
 
 
 @with_stages
