@@ -56,3 +56,8 @@ def find_fields_max(name: str) -> int | None:
 def find_contents(name: str) -> Contents | None:
     """Returns where the bodies or the batch are in the requests of an RPC; None if it has no messages."""
     return _CONTENTS.get(name)
+
+
+def find_batch_field(name: str) -> int | None:
+    """Returns the number of the field with the batch in the requests of an RPC; None if they have no batch."""
+    return next((number for number, nested in _CONTENTS.get(name, {}).items() if nested is None), None)

@@ -20,11 +20,13 @@ from rmqpull_broker.core.errors import BadRequest, BrokerError
 from rmqpull_broker.core.shares import find_holder
 from rmqpull_broker.server.grpc.bounds import (
     REQUEST_BYTES_MAX,
+    find_batch_field,
     find_contents,
     find_fields_max,
     find_request_bytes_max,
 )
 from rmqpull_broker.server.grpc.call_shares import CallShares, parse_peer
+from rmqpull_broker.server.grpc.received_batch import ReceivedBatch, read_batch
 from rmqpull_broker.server.grpc.targets import find_targets, match_faults
 from rmqpull_broker.server.grpc.wire.status import find_code_name, make_status, make_stream_error
 from rmqpull_broker.server.grpc.wire_fields import check_details, read_in_steps
@@ -122,12 +124,12 @@ class LargeRequest(NamedTuple):
         return cast("Message", message)
 
 
-def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | LargeRequest | _Unreadable]:
+def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | LargeRequest | ReceivedBatch | _Unreadable]:
     """Makes the function that parses the requests of one method, unless they are too large."""
     bytes_max, fields_max = find_request_bytes_max(method.name), find_fields_max(method.name)
-    contents = find_contents(method.name)
+    contents, batch_field = find_contents(method.name), find_batch_field(method.name)
 
-    def read(data: bytes) -> Message | LargeRequest | _Unreadable:
+    def read(data: bytes) -> Message | LargeRequest | ReceivedBatch | _Unreadable:
         if len(data) > bytes_max:
             return _Unreadable(f"the request has {len(data)} bytes; {method.name} reads at most {bytes_max}")
         try:
@@ -136,6 +138,8 @@ def _make_reader(method: rpc.Method) -> Callable[[bytes], Message | LargeRequest
                     return LargeRequest(data, method.request, fields_max)
                 if contents is not None:
                     check_details(data, contents)
+                if batch_field is not None:
+                    return read_batch(data, method.request, batch_field)
             return method.request.FromString(data)
         except (BadRequest, DecodeError) as error:
             return _Unreadable(str(error))

@@ -24,8 +24,10 @@ def published_from(
     born_host: str,
     creation: AutoCreation | None = None,
 ) -> Published:
-    """Reads the batch of a request. Raises what :func:`_read_batch` raises, and BadRequest for invalid parts and
-    slices."""
+    """Reads the batch of a request, which may be a ``ReceivedBatch``.
+
+    Raises what :func:`_read_batch` raises, and BadRequest for invalid parts and slices.
+    """
     if request.parts and request.topic:
         raise BadRequest(f"the batch has both the topic {request.topic} and parts; leave one out")
     if len(request.parts) > PUBLISH_TOPICS_MAX:
@@ -45,7 +47,7 @@ def published_from(
     return Published(request.topic, rows, born_host, creation, by_keys, parts, request.slice_rows_min)
 
 
-def _read_batch(arrow_ipc: bytes) -> pa.RecordBatch:
+def _read_batch(arrow_ipc: bytes | memoryview) -> pa.RecordBatch:
     """Reads a stream as one batch. Raises BadRequest above the limits, and MessageCorrupted for anything but rows of
     the publish schema.
     """
