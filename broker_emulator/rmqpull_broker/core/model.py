@@ -171,10 +171,14 @@ class StoredMessage:
 
 
 class LoggedMessage(NamedTuple):
-    """Where the commit log has rows of a batch as one Arrow message: segment, log position, length, CRC-32, rows."""
+    """Where the commit log has rows of a batch as one Arrow message: segment, log position, length, CRC-32, rows.
+
+    Bit n of ``column_bits`` says that the message has column n of ``columns.UNPLACED_SCHEMA``; others are null.
+    """
 
     segment: int
     position: int
     length: int
     checksum: int
     row_count: int
+    column_bits: int

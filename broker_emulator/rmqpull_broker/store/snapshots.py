@@ -20,7 +20,7 @@ and what commits made readable in each segment, and a table of store hosts. The 
         length; crc32
     bytes of its rows as limits count them, -1 if not known    int64 (not in version 2)
     store host in the table; -1 for a chunk in a queue file    int64 (from version 8)
-    its first row in the message, rows of the message          2 x int64 (from version 8)
+    its first row in the message; rows and columns of that     3 x int64 (from version 8)
 
 A chunk with a store host is a part of a message in the log.
 
@@ -55,7 +55,7 @@ SNAPSHOT_VERSION = 8
 
 _HEADER = struct.Struct("<8sIIQQII")
 _CHECKED = struct.Struct("<QQII")
-_CHUNK = struct.Struct("<15q")
+_CHUNK = struct.Struct("<16q")
 _CHUNKS = {2: struct.Struct("<11q"), 3: struct.Struct("<12q"), 4: struct.Struct("<12q"), SNAPSHOT_VERSION: _CHUNK}
 _UNKNOWN = _IN_FILE = -1
 
@@ -144,14 +144,14 @@ def _encode_chunks(chunks: Iterable[SavedChunk | Run], hosts: dict[str, int]) ->
     for chunk in chunks:
         if isinstance(chunk, SavedChunk):
             size = _UNKNOWN if chunk.size is None else chunk.size
-            yield _CHUNK.pack(*chunk[:4], *chunk.written, *chunk.location, size, _IN_FILE, 0, 0)
+            yield _CHUNK.pack(*chunk[:4], *chunk.written, *chunk.location, size, _IN_FILE, 0, 0, 0)
             continue
         offset, host = chunk.first_offset, hosts.setdefault(chunk.store_host, len(hosts))
         for message, begin, row_count, size in chunk.parts:
             assert isinstance(message, LoggedMessage), "snapshots refer to a log"
-            *place, message_rows = message
+            *place, message_rows, column_bits = message
             span = offset, row_count, chunk.store_ms, chunk.store_ms
-            yield _CHUNK.pack(*span, *chunk.written, *place, size, host, begin, message_rows)
+            yield _CHUNK.pack(*span, *chunk.written, *place, size, host, begin, message_rows, column_bits)
             offset += row_count
 
 
@@ -159,13 +159,13 @@ def _decode_chunks(forms: Iterable[tuple[int, ...]], hosts: Sequence[str]) -> li
     """Returns chunks, and runs of the parts that were one before."""
     found: list[SavedChunk | Run] = []
     for values in forms:
-        host, begin, message_rows = values[12:] or (_IN_FILE, 0, 0)
+        host, begin, message_rows, column_bits = values[12:] or (_IN_FILE, 0, 0, 0)
         if host == _IN_FILE:
             found.append(_decode_chunk(values))
             continue
         first_offset, row_count, store_ms, _, *others = values
         written = LogRange(others[0], others[1], others[2])
-        message = LoggedMessage(others[3], others[4], others[5], others[6], message_rows)
+        message = LoggedMessage(others[3], others[4], others[5], others[6], message_rows, column_bits)
         part, last = RunPart(message, begin, row_count, others[7]), found[-1] if found else None
         place = first_offset, store_ms, hosts[host], written
         if isinstance(last, Run) and place == (last.first_offset + last.row_count, *last[2:5]):

@@ -120,8 +120,8 @@ def as_version_2(snapshot: bytes) -> bytes:
     begin = struct.Struct("<8sIIQQII")
     magic, _, _, position, record_length, header_length, chunk_count = begin.unpack_from(snapshot)
     header_end = begin.size + header_length
-    chunks_end = header_end + chunk_count * 120
-    chunks = [snapshot[place : place + 88] for place in range(header_end, chunks_end, 120)]
+    chunks_end = header_end + chunk_count * 128
+    chunks = [snapshot[place : place + 88] for place in range(header_end, chunks_end, 128)]
     payload = b"".join([snapshot[begin.size : header_end], *chunks, snapshot[chunks_end:]])
     sizes = struct.pack("<QQII", position, record_length, header_length, chunk_count)
     return struct.pack("<8sII", magic, 2, zlib.crc32(payload, zlib.crc32(sizes))) + sizes + payload

@@ -1,11 +1,11 @@
 """Messages in columns as the log keeps them: one Arrow message for the rows of each large part of a batch.
 
 Queues refer to these messages, so no row is written a second time. A message lacks the columns that a queue gives its
-rows (``columns.UNPLACED_SCHEMA``): they are made when the rows are read. Neighbouring small parts share a message,
-because each message has about a kilobyte of its own.
+rows (``columns.UNPLACED_SCHEMA``), and those that are null in all rows: they are made when the rows are read.
+Neighbouring small parts share a message, because each message has about a kilobyte of its own.
 
 The data of an entry is its messages, each padded to 8 bytes. The header has for each message the number of its rows,
-its length, and its CRC-32, so that it can be checked without the rest of the record.
+its length, its CRC-32, so that it can be checked without the rest of the record, and which columns it has.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from rmqpull_broker.core.model import LoggedMessage
 PART_ROWS_MIN = 1024
 """The rows of a large part, which has a message of its own."""
 
-MessageForm = tuple[int, int, int]
-"""A message in the header: its rows, length and CRC-32."""
+MessageForm = tuple[int, int, int, int]
+"""A message in the header: its rows, length, CRC-32, and the bits of its columns."""
+
+
+_NUMBERS = {name: number for number, name in enumerate(columns.UNPLACED_SCHEMA.names)}
 
 
 class DamagedMessage(Exception):
@@ -62,11 +65,12 @@ def group_parts(row_counts: Sequence[int]) -> Iterator[int]:
 
 def encode_messages(batch: pa.RecordBatch, row_counts: Sequence[int]) -> EncodedMessages:
     """Encodes a batch whose parts have these sizes."""
-    rows = batch.select(columns.UNPLACED_SCHEMA.names)
     encoded, begin = EncodedMessages([], []), 0
     for count in group_parts(row_counts):
-        message = rows.slice(begin, count).serialize()
-        encoded.forms.append((count, len(message), zlib.crc32(message)))
+        rows = batch.slice(begin, count)
+        names = [name for name in columns.UNPLACED_SCHEMA.names if rows.column(name).null_count < count]
+        message = rows.select(names).serialize()
+        encoded.forms.append((count, len(message), zlib.crc32(message), sum(1 << _NUMBERS[name] for name in names)))
         encoded.data.extend([message, bytes(-len(message) % 8)])
         begin += count
     return encoded
@@ -75,8 +79,8 @@ def encode_messages(batch: pa.RecordBatch, row_counts: Sequence[int]) -> Encoded
 def place_messages(forms: Iterable[Sequence[int]], segment: int, position: int) -> tuple[LoggedMessage, ...]:
     """Returns where messages are whose data begins at a log position."""
     placed = []
-    for row_count, length, checksum in forms:
-        placed.append(LoggedMessage(segment, position, length, checksum, row_count))
+    for row_count, length, checksum, column_bits in forms:
+        placed.append(LoggedMessage(segment, position, length, checksum, row_count, column_bits))
         position += length + -length % 8
     return tuple(placed)
 
@@ -95,8 +99,8 @@ def locate_parts(row_counts: Iterable[int], messages: Iterable[LoggedMessage]) -
 def decode_messages(data: bytes, forms: Iterable[Sequence[int]]) -> pa.RecordBatch:
     """Returns the rows of all messages in the data of an entry, as views of it where there is only one."""
     view, at, batches = memoryview(data), 0, []
-    for _, length, _ in forms:
-        batches.append(_decode(view[at : at + length]))
+    for row_count, length, _, column_bits in forms:
+        batches.append(_decode(view[at : at + length], row_count, column_bits))
         at += length + -length % 8
     return batches[0] if len(batches) == 1 else columns.concat_batches(batches)
 
@@ -107,8 +111,14 @@ def read_message(data: bytes, message: LoggedMessage) -> pa.RecordBatch:
         raise DamagedMessage("the log ends within the message")
     if zlib.crc32(data) != message.checksum:
         raise DamagedMessage("the message fails its checksum")
-    return _decode(data)
+    return _decode(data, message.row_count, message.column_bits)
 
 
-def _decode(data: bytes | memoryview) -> pa.RecordBatch:
-    return pa.ipc.read_record_batch(pa.py_buffer(data), columns.UNPLACED_SCHEMA)
+def _decode(data: bytes | memoryview, row_count: int, column_bits: int) -> pa.RecordBatch:
+    fields = columns.UNPLACED_SCHEMA
+    present = pa.schema([field for number, field in enumerate(fields) if column_bits >> number & 1])
+    rows = pa.ipc.read_record_batch(pa.py_buffer(data), present)
+    arrays = [
+        rows.column(field.name) if field.name in present.names else pa.nulls(row_count, field.type) for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=fields)

@@ -89,7 +89,7 @@ def test_the_notes_on_a_call_take_no_more_memory_than_is_counted(call_count: int
     tracemalloc.start()
     try:
         for number in range(call_count):
-            message = LoggedMessage(0, number << 20, 1 << 20, 1 << 31, 1_000 * len(parts))
+            message = LoggedMessage(0, number << 20, 1 << 20, 1 << 31, 1_000 * len(parts), 1)
             staged = ColumnsStaged(BATCH, "a", number, parts, 600_000, 1 << 40, rows, (message,))
             stages.apply(staged)
             store.apply(staged, LogRange(0, number << 20, (number + 1) << 20))
