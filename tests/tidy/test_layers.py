@@ -101,6 +101,7 @@ LAYERS = (
     # The wire: all that client and broker share. That of remoting is bytes in, values out.
     Layer("rmqpull_proto/names.py", ""),
     Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", EFFECTS),
+    Layer("rmqpull_proto/even_texts.py", "numpy pyarrow", EFFECTS),
     Layer("rmqpull_proto/filters/*", "rmqpull_proto.filters", EFFECTS),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc pyarrow"),
     # RocketMQ without Spark.
@@ -112,7 +113,8 @@ LAYERS = (
     ),
     Layer(
         "rmqpull_client/transports/remoting/messages/*",
-        "rmqpull_client.transports.remoting.messages rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow",
+        "rmqpull_client.transports.remoting.messages rmqpull_proto.remoting rmqpull_proto.columns "
+        "rmqpull_proto.even_texts numpy pyarrow",
         EFFECTS,
     ),
     *(
@@ -164,7 +166,7 @@ LAYERS = (
     ),
     Layer(
         "pyspark_rmqpull/sink/*",
-        f"{CLIENT} pyspark_rmqpull {IN_TASKS} numpy",
+        f"{CLIENT} pyspark_rmqpull {IN_TASKS} rmqpull_proto.even_texts numpy",
         f"pyspark_rmqpull.reading {TRANSPORTS}",
     ),
     Layer("pyspark_rmqpull/spark_releases/progress.py", CLIENT, CONNECTIONS),

@@ -50,13 +50,13 @@ class Occurrences:
         """Returns the slot of each key, and occupies one for a new key: the first free one from its place on."""
         mask = len(self._keys) - 1
         slots: npt.NDArray[np.int64] = (keys & np.uint64(mask)).astype(np.int64)
-        rest = np.arange(len(keys))
+        rest, at, wanted = np.arange(len(keys)), slots, keys
         while len(rest):
-            at, wanted = slots[rest], keys[rest]
             is_free = self._keys[at] == _FREE
             self._keys[at[is_free]] = wanted[is_free]  # of several keys, the last one gets the slot
             rest = rest[self._keys[at] != wanted]
-            slots[rest] = (slots[rest] + 1) & mask
+            slots[rest] = at = (slots[rest] + 1) & mask
+            wanted = keys[rest]
         return slots
 
     def _grow(self, added: int) -> None:

@@ -22,9 +22,10 @@ from pyspark_rmqpull.sink.repeats import ID
 from pyspark_rmqpull.sink.row_hashes import Lanes, RowHashes, fold
 from pyspark_rmqpull.sink.topic_parts import PartedRows, TopicPart, split_rows
 from rmqpull_proto import columns as wire
+from rmqpull_proto.even_texts import EvenTexts, find_even, join_even, make_texts
 
-_PIECE_BYTES, _PIECE_ROWS = 512 << 10, 4_000
-"""How much is hashed at a time: it fits into the processor's cache, and takes little memory."""
+_PIECE_BYTES, _PIECE_ROWS = 2 << 20, 10_000
+"""How much is hashed at a time: it takes little memory, and a batch of Spark's default size is one piece."""
 _HASH_BYTES, _TEXT_BYTES = 16, 22
 """The size of an id, and of its text: base64 without padding."""
 _PROPERTIES = pa.field("properties", wire.PROPERTIES)
@@ -93,23 +94,46 @@ def _sort_properties(rows: pa.RecordBatch) -> pa.MapArray | None:
     given = _copy(rows.column("properties"))
     if not len(given.keys):
         return None
+    counts = np.diff(given.offsets.to_numpy())
+    names = find_even(given.keys, int(counts[0])) if counts[0] and (counts == counts[0]).all() else None
+    if counts.max() <= 1 or (names is not None and names.is_constant and _is_sorted(given.keys.slice(0, counts[0]))):
+        return given
     row = pc.list_parent_indices(pa.ListArray.from_arrays(given.offsets, given.keys))
     order = pc.sort_indices(pa.table({"row": row, "name": given.keys}), [("row", "ascending"), ("name", "ascending")])
     return pa.MapArray.from_arrays(given.offsets, given.keys.take(order), given.items.take(order), wire.PROPERTIES)
 
 
+def _is_sorted(names: pa.Array) -> bool:
+    listed: list[str] = names.to_pylist()
+    return listed == sorted(listed)
+
+
 def _add_entry(own: pa.MapArray | None, ids: pa.Array) -> pa.MapArray:
     """Appends the id to each map."""
-    count = len(ids)
-    names = pa.repeat(ID, count)
+    names = pa.repeat(ID, len(ids))
+    numbers = _list_numbers(len(ids) + 1)
     if own is None:
-        return pa.MapArray.from_arrays(_list_numbers(count + 1), names, ids, wire.PROPERTIES)
-    rows_of_own = pc.list_parent_indices(pa.ListArray.from_arrays(own.offsets, own.keys))
-    rows = pa.concat_arrays([rows_of_own, _list_numbers(count).cast(rows_of_own.type)])
-    in_order = pc.sort_indices(rows)  # a stable sort
-    keys, items = pa.concat_arrays([own.keys, names]), pa.concat_arrays([own.items, ids])
-    offsets = pc.add(own.offsets, _list_numbers(count + 1))
-    return pa.MapArray.from_arrays(offsets, keys.take(in_order), items.take(in_order), wire.PROPERTIES)
+        return pa.MapArray.from_arrays(numbers, names, ids, wire.PROPERTIES)
+    offsets = pc.add(own.offsets, numbers)
+    keys, items = _append_texts(own.offsets, own.keys, names), _append_texts(own.offsets, own.items, ids)
+    return pa.MapArray.from_arrays(offsets, keys, items, wire.PROPERTIES)
+
+
+def _append_texts(offsets: pa.Array, texts: pa.Array, last: pa.Array) -> pa.Array:
+    """Appends a text to each list."""
+    count, bounds = len(last), offsets.to_numpy()
+    per_row = len(texts) // count
+    if bounds[0] == 0 and np.array_equal(bounds, np.arange(count + 1) * per_row):
+        even, even_last = find_even(texts, per_row), find_even(last)
+        if even is not None and even_last is not None:
+            joined = join_even([even.data, even_last.data], count)
+            return make_texts(EvenTexts(joined, (*even.widths, *even_last.widths)), pa.string())
+    order = np.empty(len(texts) + count, np.int64)
+    is_last = np.zeros(len(order), np.bool_)
+    is_last[bounds[1:] + np.arange(count)] = True
+    order[is_last] = np.arange(len(texts), len(order))
+    order[~is_last] = np.arange(len(texts))
+    return pa.concat_arrays([texts, last]).take(pa.array(order))
 
 
 @lru_cache(maxsize=2)
@@ -121,6 +145,14 @@ def _list_numbers(count: int) -> pa.Array:
 def _join_texts(lists: pa.Array) -> pa.Array:
     """Returns one text for each list, with the lengths of its texts before them. That of no text is null."""
     whole = _copy(lists)
+    bounds = whole.offsets.to_numpy()
+    per_row = len(whole.values) // max(len(whole), 1)
+    if per_row and np.array_equal(bounds, np.arange(len(whole) + 1) * per_row):
+        even = find_even(whole.values, per_row)
+        if even is not None:
+            lengths_text = " ".join(map(str, even.widths)).encode() + b":"
+            joined_even = join_even([lengths_text, even.data], len(whole))
+            return make_texts(EvenTexts(joined_even, (joined_even.shape[1],)), pa.string())
     texts = pc.fill_null(whole.values, "")
     lengths, whole = (
         pa.ListArray.from_arrays(whole.offsets, each) for each in (pc.binary_length(texts).cast(pa.string()), texts)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rmqpull_proto.remoting.properties import NAME_END, NOT_WRITABLE, VALUE_END
 
+_FEW = 4
 _NOT_WRITABLE = pa.array(sorted(NOT_WRITABLE), pa.string())
 
 
@@ -38,7 +39,11 @@ class Characters(NamedTuple):
         if not any(least <= byte <= greatest for byte in self.first_bytes):
             return None
         data = content.to_pybytes()
-        if len(data.translate(None, self.first_bytes)) == len(data):
+        if len(self.first_bytes) <= _FEW:  # looking for one byte is much faster than looking for one of a set
+            is_free = not any(byte in data for byte in self.first_bytes)
+        else:
+            is_free = len(data.translate(None, self.first_bytes)) == len(data)
+        if is_free:
             return None
         return pc.fill_null(pc.match_substring_regex(texts, self.pattern), False)
 

@@ -40,8 +40,18 @@ def sum_words(column: str, text: bytes) -> list[int]:
     return [number % (1 << 64) for number in sums]
 
 
-@given(st.lists(st.binary(max_size=40), min_size=1, max_size=5))
+LONG = st.binary(min_size=200, max_size=300)
+EVEN = st.integers(0, 40).flatmap(lambda size: st.lists(st.binary(min_size=size, max_size=size), min_size=1))
+
+
+@given(
+    st.lists(st.binary(max_size=40), min_size=1, max_size=5)
+    | st.lists(LONG | st.binary(max_size=2), min_size=1, max_size=12)
+    | EVEN
+    | st.binary(max_size=20).map(lambda text: [text] * 3)
+)
 def test_the_sums_are_those_of_nh(texts: list[bytes]) -> None:
+    """Texts of about the same length, of very different lengths, of one length, and equal texts."""
     sums = RowHashes(b"seed").sum_columns({"body": pa.array(texts, pa.binary())})
     assert sums.T.tolist() == [sum_words("body", text) for text in texts]
 

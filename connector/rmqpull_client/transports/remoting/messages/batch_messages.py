@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_client.transports.remoting.messages.byte_ranges import get_bytes, get_offsets, make_fixed
-from rmqpull_client.transports.remoting.messages.record_numbers import Ints
+from rmqpull_client.transports.remoting.messages.byte_ranges import get_bytes, get_offsets
+from rmqpull_client.transports.remoting.messages.joined_texts import join_texts
+from rmqpull_client.transports.remoting.messages.record_numbers import Bytes, Ints
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.record_layout import PROPERTIES_BYTES_MAX
 
@@ -42,14 +44,15 @@ def encode_batch(bodies: pa.Array, property_texts: pa.Array) -> EncodedMessages:
     heads = np.zeros(len(bodies), _HEAD)
     heads["size"] = body_bytes + property_bytes + MESSAGE_BYTES
     heads["body"] = body_bytes
-    lengths = make_fixed(property_bytes.astype(">u2"))
-    return join_parts(make_fixed(heads), bodies, lengths, property_texts.cast(pa.binary()))
-
-
-def join_parts(*parts: pa.Array | bytes) -> EncodedMessages:
-    """Joins the parts of each message. Nulls have no bytes."""
-    joined = pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
+    lengths = property_bytes.astype(">u2")
+    parts = (_view_bytes(heads), bodies, _view_bytes(lengths), property_texts)
+    joined = join_texts(parts, len(bodies), pa.binary())
     return EncodedMessages(get_bytes(joined).data, get_offsets(joined).astype(np.int64))
+
+
+def _view_bytes(values: npt.NDArray[Any]) -> Bytes:
+    """Returns a line with the bytes of each value."""
+    return values.view(np.uint8).reshape(len(values), values.itemsize)
 
 
 def check_property_sizes(property_bytes: Ints) -> None:

@@ -86,7 +86,12 @@ def make_fixed(values: npt.NDArray[Any]) -> pa.Array:
 def make_hex(raw: Bytes) -> pa.Array:
     """Returns each row of bytes as hexadecimal digits with capital letters."""
     ends = np.arange(len(raw) + 1, dtype=np.int32) * (2 * raw.shape[1])
-    return _wrap(pa.string(), len(raw), ends, _HEX[raw].view(np.uint8))
+    return _wrap(pa.string(), len(raw), ends, hex_digits(raw))
+
+
+def hex_digits(raw: Bytes) -> Bytes:
+    """Returns the digits of each row of bytes, two for each byte."""
+    return _HEX[raw].view(np.uint8)
 
 
 def make_bitmap(is_valid: Mask) -> pa.Buffer:

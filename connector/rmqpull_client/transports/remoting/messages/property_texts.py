@@ -13,14 +13,17 @@ from rmqpull_client.transports.remoting.messages.byte_ranges import (
     as_text,
     get_bytes,
     get_offsets,
-    make_hex,
+    hex_digits,
     place_texts,
 )
+from rmqpull_client.transports.remoting.messages.joined_texts import Part, join_texts
+from rmqpull_proto.even_texts import EvenTexts, find_even, join_even, make_texts
 from rmqpull_proto.remoting import properties as names
 
 WAIT_FOR_STORE: Mapping[str, str] = {names.WAIT_STORE_MSG_OK: "true"}
 """The property that Apache's producers add to each message."""
 _NUMBER_BYTES = 6
+_NAME_END, _VALUE_END = names.NAME_END.encode(), names.VALUE_END.encode()
 
 
 def make_unique_keys(process: bytes, first_number: int, row_count: int) -> pa.Array:
@@ -30,10 +33,9 @@ def make_unique_keys(process: bytes, first_number: int, row_count: int) -> pa.Ar
     the milliseconds of a ``UniqKey``, and its counter as the low 16 bits. No number may be used twice.
     """
     numbers = (np.arange(row_count, dtype=np.uint64) + np.uint64(first_number)).astype(">u8")
-    raw = np.empty((row_count, len(process) + _NUMBER_BYTES), np.uint8)
-    raw[:, : len(process)] = np.frombuffer(process, np.uint8)
-    raw[:, len(process) :] = numbers.view(np.uint8).reshape(-1, 8)[:, -_NUMBER_BYTES:]
-    return make_hex(raw)
+    digits = hex_digits(numbers.view(np.uint8).reshape(-1, 8)[:, -_NUMBER_BYTES:])
+    texts = join_even([process.hex().upper().encode(), digits], row_count)
+    return make_texts(EvenTexts(texts, (texts.shape[1],)), pa.string())
 
 
 def encode_property_texts(rows: pa.RecordBatch, more: Mapping[str, str | pa.Array] = WAIT_FOR_STORE) -> pa.Array:
@@ -44,16 +46,19 @@ def encode_property_texts(rows: pa.RecordBatch, more: Mapping[str, str | pa.Arra
     or a string for each. Nulls and empty texts are left out. RocketMQ's own come last, so they win over a user's of the
     same name. The texts are not checked for separators.
     """
-    parts = [*_encode_maps(rows), *(_encode_own(name, texts) for name, texts in _list_own_texts(rows))]
-    shared = ""
-    for name, texts in more.items():
-        if isinstance(texts, str):
-            shared += f"{name}{names.NAME_END}{texts}{names.VALUE_END}" if texts else ""
-        else:
-            parts.append(_encode_own(name, texts))
-    if not parts:
-        return pa.repeat(pa.scalar(shared), rows.num_rows)
-    return pc.binary_join_element_wise(*parts, shared, "", null_handling="replace", null_replacement="")
+    parts: list[Part] = []
+    for column in ("properties", "systemProperties"):
+        if column in rows.schema.names:
+            parts += _encode_map(rows.column(column))
+    for name, texts in (*_list_own_texts(rows), *more.items()):
+        if not isinstance(texts, str):
+            parts += _encode_own(name, texts)
+    shared = "".join(
+        f"{name}{names.NAME_END}{text}{names.VALUE_END}"
+        for name, text in more.items()
+        if isinstance(text, str) and text
+    )
+    return join_texts([*parts, shared.encode()], rows.num_rows, pa.string())
 
 
 def _list_own_texts(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
@@ -68,21 +73,42 @@ def _list_own_texts(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
         yield names.TIMER_DELIVER_MS, times.cast(pa.int64()).cast(pa.string())
 
 
-def _encode_own(name: str, texts: pa.Array) -> pa.Array:
-    """Returns a property of each row: name and value, each with its terminator; null without a value."""
+def _encode_own(name: str, texts: pa.Array) -> list[Part]:
+    """Returns a property of each row as parts: name and value, each with its terminator; nothing without a value."""
+    even = find_even(texts)
+    if even is not None and even.data.shape[1]:
+        return [f"{name}{names.NAME_END}".encode(), even.data, _VALUE_END]
     if texts.null_count < len(texts) and pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
         # In pyarrow 18, ``if_else`` reads a slice of texts wrongly.
         texts = pc.replace_with_mask(texts, pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type))
-    return pc.binary_join_element_wise(f"{name}{names.NAME_END}", texts, names.VALUE_END, "")
+    return [pc.binary_join_element_wise(f"{name}{names.NAME_END}", texts, names.VALUE_END, "")]
 
 
-def _encode_maps(rows: pa.RecordBatch) -> Iterator[pa.Array]:
-    for column in ("properties", "systemProperties"):
-        if column in rows.schema.names:
-            yield _encode_map(rows.column(column))
+def _encode_map(maps: pa.MapArray) -> list[Part]:
+    """Returns the entries of each map as parts of the text of its row."""
+    even = _find_even_entries(maps)
+    return [_encode_entries(maps)] if even is None else even
 
 
-def _encode_map(maps: pa.MapArray) -> pa.Array:
+def _find_even_entries(maps: pa.MapArray) -> list[Part] | None:
+    """Returns the parts of entries of which each has the same length in all rows, such as an id."""
+    count = len(maps)
+    if not count or maps.null_count:
+        return None
+    bounds = maps.offsets.to_numpy()
+    first, last = int(bounds[0]), int(bounds[-1])
+    per_row = (last - first) // count
+    if not per_row or not np.array_equal(bounds, np.arange(first, last + 1, per_row)):
+        return None
+    keys, values = (find_even(column.slice(first, last - first), per_row) for column in (maps.keys, maps.items))
+    if keys is None or values is None or not all((*keys.widths, *values.widths)):
+        return None
+    keys_of_all = [part[0].tobytes() for part in keys.parts] if keys.is_constant else keys.parts
+    entries = zip(keys_of_all, values.parts, strict=True)
+    return [part for key, value in entries for part in (key, _NAME_END, value, _VALUE_END)]
+
+
+def _encode_entries(maps: pa.MapArray) -> pa.Array:
     """Returns the entries of each map as one text. Entries are adjacent in memory, so only offsets are computed."""
     count = len(maps)
     valid_rows = None

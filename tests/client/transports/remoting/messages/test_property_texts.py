@@ -94,6 +94,32 @@ def test_rows_of_a_slice_give_what_each_gives_alone(
     ]
 
 
+LETTERS = st.characters(min_codepoint=ord("a"), max_codepoint=ord("z"))
+
+
+@given(
+    widths=st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True),
+    rows=st.lists(st.lists(st.text(LETTERS, min_size=12, max_size=12), min_size=2, max_size=2), min_size=1, max_size=4),
+    has_same_names=st.booleans(),
+    start=st.integers(0, 3),
+)
+def test_rows_with_properties_of_the_same_lengths_are_as_any_others(
+    widths: list[int], rows: list[list[str]], has_same_names: bool, start: int
+) -> None:
+    """Names and values are pieces of two texts of each row. The second row's may be those of the first."""
+    entries = [
+        [
+            ((rows[0] if has_same_names else row)[0][4 * at :][:width], row[1][4 * at :][:width])
+            for at, width in enumerate(widths)
+        ]
+        for row in rows
+    ]
+    batch = make_rows(properties=entries, msgId=[row[1] for row in rows]).slice(start)
+    own = [[f"{name}\1{value}\2" for name, value in of_row if name and value] for of_row in entries]
+    expected = ["".join(texts) + f"UNIQ_KEY\1{row[1]}\2" for texts, row in zip(own, rows, strict=True)]
+    assert encode_property_texts(batch, {}).to_pylist() == expected[start:]
+
+
 def test_entries_of_nulls_are_left_out() -> None:
     """Arrow allows a null to have entries."""
     maps = make_rows(properties=[[("a", "b")], [("c", "d")], [("e", "f")]]).column(0)
