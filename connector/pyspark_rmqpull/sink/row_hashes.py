@@ -75,8 +75,8 @@ class RowHashes:
             lengths = pc.binary_length(texts).to_numpy().astype(np.int64)
         counts = lengths // _WORD_BYTES + 1
         word_count = int(counts.max())
-        if word_count * row_count > _WASTE_MAX * int(counts.sum()):
-            return self._sum_uneven(name, texts, lengths)
+        if word_count > row_count or word_count * row_count > _WASTE_MAX * int(counts.sum()):
+            return self._sum_one_by_one(name, texts, lengths)
         return self._sum_padded(name, _pad(texts, even, lengths, word_count), counts)
 
     def _sum_padded(self, name: str, words: Lanes, counts: Numbers) -> Lanes:
@@ -103,8 +103,8 @@ class RowHashes:
             total -= of_zeros[:, -1:] - of_zeros[:, counts]
         return total
 
-    def _sum_uneven(self, name: str, texts: pa.Array, lengths: Numbers) -> Lanes:
-        """Sums texts of very different lengths, without padding all to the longest."""
+    def _sum_one_by_one(self, name: str, texts: pa.Array, lengths: Numbers) -> Lanes:
+        """Sums few texts, or texts of very different lengths, which would take much padding."""
         padded = pc.binary_join_element_wise(texts, _PADDING.take(pa.array(lengths & (_WORD_BYTES - 1))), b"")
         counts = lengths // _WORD_BYTES + 1
         ends = np.cumsum(counts)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyspark_rmqpull.sink.row_hashes import LANES, RowHashes, fold
@@ -45,13 +45,17 @@ EVEN = st.integers(0, 40).flatmap(lambda size: st.lists(st.binary(min_size=size,
 
 
 @given(
-    st.lists(st.binary(max_size=40), min_size=1, max_size=5)
+    st.lists(st.binary(max_size=40), min_size=1, max_size=12)
     | st.lists(LONG | st.binary(max_size=2), min_size=1, max_size=12)
     | EVEN
     | st.binary(max_size=20).map(lambda text: [text] * 3)
 )
+@example([bytes(size) for size in range(20)])
+@example([bytes([row]) * 16 for row in range(20)])
+@example([b"x" * 300, *([b""] * 50)])
+@example([b"a" * 300, b"b" * 300])
 def test_the_sums_are_those_of_nh(texts: list[bytes]) -> None:
-    """Texts of about the same length, of very different lengths, of one length, and equal texts."""
+    """Texts of about the same length, of one length, of very different lengths, and more words than texts."""
     sums = RowHashes(b"seed").sum_columns({"body": pa.array(texts, pa.binary())})
     assert sums.T.tolist() == [sum_words("body", text) for text in texts]
 
