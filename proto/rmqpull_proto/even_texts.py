@@ -44,10 +44,10 @@ class EvenTexts(NamedTuple):
 def find_even(texts: pa.Array, per_row: int = 1) -> EvenTexts | None:
     """Returns a column with ``per_row`` texts for each row, without a copy. None if lengths differ or a text is null.
 
-    None also for a column without rows.
+    None also for a column without rows, or of another type.
     """
-    count = len(texts)
-    if not count or texts.null_count or count % per_row:
+    count, is_text = len(texts), texts.type in (pa.string(), pa.binary())
+    if not is_text or not count or texts.null_count or count % per_row:
         return None
     bounds = np.frombuffer(texts.buffers()[1], np.int32, texts.offset + count + 1)[texts.offset :]
     first, last, row_count = int(bounds[0]), int(bounds[-1]), count // per_row

@@ -49,6 +49,12 @@ def test_texts_of_any_type_of_characters() -> None:
     assert make_texts(even, pa.string()).to_pylist() == ["ü", "ab"]
 
 
+@pytest.mark.parametrize("data_type", [pa.large_string(), pa.large_binary(), pa.int32()])
+def test_columns_of_other_types_are_not_even(data_type: pa.DataType) -> None:
+    """Their layout in memory is another one."""
+    assert find_even(pa.nulls(2, data_type).fill_null(pa.array(["12"]).cast(data_type)[0])) is None
+
+
 @given(ROWS, st.binary(max_size=3))
 def test_rows_are_joined_with_what_all_share(rows: list[tuple[bytes, ...]], shared: bytes) -> None:
     columns = [
