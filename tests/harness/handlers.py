@@ -31,6 +31,7 @@ from rmqpull_broker.server.runtime.renewer import Renewer
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.server.runtime.unstored_offsets import UnstoredOffsets
+from rmqpull_broker.store.disk_storage import DiskStorage
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -40,13 +41,23 @@ from tests.harness.waiting import until
 
 
 class HandlerHarness:
-    """A broker that has no gRPC server. Tests call handlers with ``service`` and ``caller()``, and change ``state``."""
+    """A broker that has no gRPC server. Tests call handlers with ``service`` and ``caller()``, and change ``state``.
 
-    def __init__(self, broker_names: Sequence[str] = ("broker-a",), properties: BrokerProperties | None = None) -> None:
+    With a ``storage`` it recovers what that holds.
+    """
+
+    def __init__(
+        self,
+        broker_names: Sequence[str] = ("broker-a",),
+        properties: BrokerProperties | None = None,
+        storage: DiskStorage | None = None,
+    ) -> None:
         self.clock = ManualClock(1_000_000)
-        self.state = BrokerState(ConsumeQueues(), broker_names, properties)
+        self.state = BrokerState(ConsumeQueues() if storage is None else storage.store, broker_names, properties)
+        if storage is not None:
+            storage.recover(self.state)
         parker = PullParker(self.state.store, self.clock)
-        self.group_commit = GroupCommit(self.state, MemoryStorage(), self._handle_stored)
+        self.group_commit = GroupCommit(self.state, storage or MemoryStorage(), self._handle_stored)
         self.parker = parker
         self.metrics = Metrics()
         self.pops = Pops(self.state, self.group_commit, self.clock, draw=lambda count: 1, metrics=self.metrics)

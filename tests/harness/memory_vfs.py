@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 from collections.abc import Callable
 
 from rmqpull_broker.store.vfs import AppendFile, ReadFile
@@ -82,6 +83,40 @@ class MemoryFileSystem:
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+class PowerCut(Exception):
+    """The process was killed."""
+
+
+class DoomedDisk(MemoryFileSystem):
+    """Cuts the power after ``operations_left`` operations."""
+
+    def __init__(self, operations_left: int) -> None:
+        super().__init__()
+        self.operations_left = operations_left
+        self.is_dead = False
+
+    def fail_if_told(self, operation: str) -> None:
+        if operation != "read":
+            if self.operations_left == 0:
+                self.is_dead = True
+                raise PowerCut
+            self.operations_left -= 1
+
+
+def tear(seed: int) -> Callable[[bytes], bytes]:
+    """Keeps a first part of the unsynced bytes, perhaps with a gap in it."""
+    dice = random.Random(seed)
+
+    def kept(unsynced: bytes) -> bytes:
+        part = bytearray(unsynced[: dice.randint(0, len(unsynced))])
+        if part and dice.random() < 0.5:
+            hole = dice.randrange(len(part))
+            part[hole : hole + 64] = bytes(len(part[hole : hole + 64]))
+        return bytes(part)
+
+    return kept
 
 
 class _MemoryAppendFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.disk_storage import StorageOptions
-from tests.harness.memory_vfs import MemoryFileSystem
+from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, tear
 from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(
@@ -31,38 +30,6 @@ OPTIONS = StorageOptions(
 )
 
 Known = dict[str, Any]
-
-
-class PowerCut(Exception):
-    """The process was killed."""
-
-
-class DoomedDisk(MemoryFileSystem):
-    """Cuts the power after ``operations_left`` operations."""
-
-    def __init__(self, operations_left: int) -> None:
-        super().__init__()
-        self.operations_left = operations_left
-
-    def fail_if_told(self, operation: str) -> None:
-        if operation != "read":
-            if self.operations_left == 0:
-                raise PowerCut
-            self.operations_left -= 1
-
-
-def torn(seed: int) -> Callable[[bytes], bytes]:
-    """Keeps a first part of the unsynced bytes, perhaps with a gap in it."""
-    dice = random.Random(seed)
-
-    def kept(unsynced: bytes) -> bytes:
-        part = bytearray(unsynced[: dice.randint(0, len(unsynced))])
-        if part and dice.random() < 0.5:
-            hole = dice.randrange(len(part))
-            part[hole : hole + 64] = bytes(len(part[hole : hole + 64]))
-        return bytes(part)
-
-    return kept
 
 
 Steps = list[Callable[[], object]]
@@ -204,7 +171,7 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
         except PowerCut:
             pass
         assert acknowledged == undisturbed[: len(acknowledged)]
-        for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(torn(seed)) for seed in range(4))):
+        for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(tear(seed)) for seed in range(4))):
             broker = StorageHarness(after, options)
             reached = undisturbed.index(broker.observed()) + 1
             # A write in flight may have been kept without a response.
