@@ -24,7 +24,7 @@ RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$
 	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-allowed-packages test-pinned-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-allowed-packages test-pinned-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak soak-commits proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -187,6 +187,9 @@ bench-hostile: set-up ## attack the broker beside a healthy Java client, kill it
 soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache"; through its proxies: ARGS="--server proxy"; with another PySpark: VERSION=4.1)
 	@$(RUN_SPARK) -m soak --what source --docs $(ARGS)
 	@$(RUN_SPARK) -m soak --what sink --docs $(ARGS)
+
+soak-commits: set-up ## kill a broker 500 times during commits, retention and reads, and check what it has each time (about 25 minutes; ARGS="--seed 2 --kills 50")
+	@"$(PYTHON)" -m soak.commits $(ARGS)
 
 proto: set-up ## generate the modules from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate

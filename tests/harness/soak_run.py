@@ -16,8 +16,17 @@ END_S = 60
 
 def run_soak(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     """Runs a soak and returns its result. Fails if it has findings."""
+    return _run("soak", tmp_path, *arguments)
+
+
+def run_soak_of_commits(tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    """Runs a soak of commits, in the same way."""
+    return _run("soak.commits", tmp_path, *arguments)
+
+
+def _run(module: str, tmp_path: Path, *arguments: str) -> dict[str, Any]:
     file = tmp_path / "result.json"
-    command = [sys.executable, "-m", "soak", *arguments, "--json", str(file), "--folder", str(tmp_path / "rounds")]
+    command = [sys.executable, "-m", module, *arguments, "--json", str(file), "--folder", str(tmp_path / "rounds")]
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # the lock against benchmarks is a file there
     soak = subprocess.Popen(
         command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
