@@ -26,6 +26,7 @@ from bench.apache_reading import apache_reads
 from bench.apache_writing import apache_writes
 from bench.artifacts import KAFKA_VERSION
 from bench.cold_and_memory import cold, memory
+from bench.commits import commits
 from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
 from bench.costs import Costs
 from bench.kafka import Kafka, kafka
@@ -37,6 +38,7 @@ from bench.result_tables import conditions, cost_table, reasons, table
 from bench.results import machine
 from bench.session import THREADS, session
 from bench.sizes import APACHE, APACHE_QUICK, QUICK, Sizes, chosen, size_options
+from bench.stream_writing import stream_writes
 from bench.topics import BenchContext
 from bench.transport import transport
 from bench.writing import writes
@@ -52,6 +54,8 @@ WORKLOADS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
     "cold": cold,
     "wire": transport,
     "write": writes,
+    "stream-write": stream_writes,
+    "commits": commits,
     "bodies": large_bodies,
     "queues": queue_counts,
     "standard": standard,
