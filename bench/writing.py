@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
+from bench.costs import Costs
 from bench.kafka import Kafka
+from bench.processor_time import BROKER, KINDS, spent, wait_for_ended_queries
 from bench.results import Aim
 from bench.servers import broker
 from bench.topics import BenchContext, of_kafka, ours
@@ -48,7 +50,11 @@ def writes(context: BenchContext) -> Iterator[Comparison]:
                 peer.create(context.spark, KAFKA_TOPIC, sizes.queues)
             kept.callback(peer.delete, context.spark, KAFKA_TOPIC)
             contenders[KAFKA] = partial(_rate_of_kafka, rows, sizes.written_rows, peer)
-        measure(comparison, contenders, sizes.runs)
+        costs, taken = Costs("batch write", KINDS), partial(_spent, peer)
+        watched = {name: costs.watch(name, sizes.written_rows, rate, taken) for name, rate in contenders.items()}
+        measure(comparison, watched, sizes.runs)
+        costs.drop_warm_ups()
+        context.costs.append(costs)
         _check(comparison, context, running.endpoints)  # before a contender gets its figures
     yield comparison
 
@@ -77,6 +83,12 @@ def write_rows_to_kafka(rows: DataFrame, peer: Kafka) -> float:
     begun = time.perf_counter()
     writer.save()
     return time.perf_counter() - begun
+
+
+def _spent(peer: Kafka | None) -> dict[str, float]:
+    """Returns the processor time so far. Kafka is a broker too."""
+    wait_for_ended_queries()
+    return spent({} if peer is None else {peer.process.pid: BROKER})
 
 
 def _rate(rows: DataFrame, count: int, endpoints: str, guarantee: str) -> float:
