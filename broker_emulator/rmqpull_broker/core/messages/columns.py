@@ -42,6 +42,8 @@ STORED_SCHEMA = pa.schema(
     ]
 )
 
+_NAMES = STORED_SCHEMA.names
+
 UNPLACED_SCHEMA = pa.schema(
     [field for field in STORED_SCHEMA if field.name not in ("queueOffset", "storeTimestamp", "storeHost")]
 )
@@ -269,16 +271,27 @@ def count_body_bytes(batch: pa.RecordBatch) -> pa.Array:
 def place_rows(batch: pa.RecordBatch, first_offset: int, store_ms: int, store_host: str) -> pa.RecordBatch:
     """Returns rows in ``STORED_SCHEMA`` with consecutive offsets, one store time and one store host.
 
-    ``batch`` may lack these three columns.
+    ``batch`` may lack these three columns. Other columns that it lacks become null.
     """
-    count = batch.num_rows
+    count, names = batch.num_rows, batch.schema.names
     given = {
-        "queueOffset": make_offset_column(first_offset, count),
-        "storeTimestamp": make_constant_column(store_ms * 1000, TIMESTAMP, count),
-        "storeHost": make_constant_column(store_host, pa.string(), count),
+        "queueOffset": pc.add(share_offset_column(count), pa.scalar(first_offset, pa.int64())),
+        "storeTimestamp": _make_repeated("storeTimestamp", store_ms * 1000, count),
+        "storeHost": _make_repeated("storeHost", store_host, count),
     }
-    arrays = [given[name] if name in given else batch.column(name) for name in STORED_SCHEMA.names]
+    arrays = []
+    for name in _NAMES:
+        array = given.get(name)
+        if array is None:
+            array = batch.column(name) if name in names else _make_repeated(name, None, count)
+        arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
+
+
+@functools.lru_cache(maxsize=64)
+def _make_repeated(name: str, value: Any, row_count: int) -> pa.Array:
+    """Makes a constant column. Cached, because parts of one write have few sizes; a slice would be sent as a whole."""
+    return make_constant_column(value, STORED_SCHEMA.field(name).type, row_count)
 
 
 def count_text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:

@@ -99,26 +99,33 @@ def locate_parts(row_counts: Iterable[int], messages: Iterable[LoggedMessage]) -
 def decode_messages(data: bytes, forms: Iterable[Sequence[int]]) -> pa.RecordBatch:
     """Returns the rows of all messages in the data of an entry, as views of it where there is only one."""
     view, at, batches = memoryview(data), 0, []
-    for row_count, length, _, column_bits in forms:
-        batches.append(_decode(view[at : at + length], row_count, column_bits))
+    for _, length, _, column_bits in forms:
+        batches.append(_add_nulls(_decode(view[at : at + length], column_bits)))
         at += length + -length % 8
     return batches[0] if len(batches) == 1 else columns.concat_batches(batches)
 
 
 def read_message(data: bytes, message: LoggedMessage) -> pa.RecordBatch:
-    """Returns the rows of one message, as a view of ``data``. Raises DamagedMessage for other bytes."""
+    """Returns the rows of one message, as a view of ``data``, without columns that are null in all rows.
+
+    Raises DamagedMessage for other bytes.
+    """
     if len(data) < message.length:
         raise DamagedMessage("the log ends within the message")
     if zlib.crc32(data) != message.checksum:
         raise DamagedMessage("the message fails its checksum")
-    return _decode(data, message.row_count, message.column_bits)
+    return _decode(data, message.column_bits)
 
 
-def _decode(data: bytes | memoryview, row_count: int, column_bits: int) -> pa.RecordBatch:
-    fields = columns.UNPLACED_SCHEMA
-    present = pa.schema([field for number, field in enumerate(fields) if column_bits >> number & 1])
-    rows = pa.ipc.read_record_batch(pa.py_buffer(data), present)
+def _decode(data: bytes | memoryview, column_bits: int) -> pa.RecordBatch:
+    fields = enumerate(columns.UNPLACED_SCHEMA)
+    present = pa.schema([field for number, field in fields if column_bits >> number & 1])
+    return pa.ipc.read_record_batch(pa.py_buffer(data), present)
+
+
+def _add_nulls(rows: pa.RecordBatch) -> pa.RecordBatch:
+    fields, names = columns.UNPLACED_SCHEMA, rows.schema.names
     arrays = [
-        rows.column(field.name) if field.name in present.names else pa.nulls(row_count, field.type) for field in fields
+        rows.column(field.name) if field.name in names else pa.nulls(rows.num_rows, field.type) for field in fields
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=fields)
