@@ -67,6 +67,9 @@ LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER, **LIMITS_OF_CLIENTS}
 
 INTERNAL = {
     "server.runtime.clock_watch:DOWN_MS_MAX": "how long a restart trusts what the clock said before it",
+    "core.state.stages:DROPPED_REMEMBERED_MAX": "the oldest are forgotten; a later call finds that its stage is gone",
+    "store.jobs:MESSAGE_BYTES_MAX": "a job reads messages of the log again when it needs them",
+    "store.log.log_reader:OPEN_FILES_MAX": "the reader opens a file again when it needs it",
     "core.limits:RECONSUME_TIMES_MAX": "the largest 32-bit integer; the count stops there",
     "core.popping.revival:REVIVALS_MAX": "limits one command; the next one stores the rest at once",
     "server.runtime.renewer:CHANGES_MAX": "limits one command; the next one renews the rest at once",

@@ -156,7 +156,9 @@ class StorageHarness:
             "rows": {queue: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for queue in queues},
             "progress": dict(state.consumer_offsets),
             "resets": dict(state.resets),
-            "in flight": [each for key in state.popped.list_queues() for each in state.popped.list_in_flight(*key)],
+            "in flight": sorted(
+                (each for key in state.popped.list_queues() for each in state.popped.list_in_flight(*key)), key=repr
+            ),
             "due": state.popped.next_due_ms(),
             "lost": [state.count_lost_rows(query_id) for query_id in ("q", "r", "")],
             "delayed": sorted(state.delayed),

@@ -43,7 +43,7 @@ from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import record
-from rmqpull_broker.store.queues.chunks import Location, Run, RunPart, SavedChunk
+from rmqpull_broker.store.queues.chunks import Location, Run, RunPart, RunParts, SavedChunk
 from rmqpull_broker.store.queues.consume_queues import QueueIndex
 from rmqpull_broker.store.queues.segment_marks import NewestTimes, SegmentMark, SplicedSegment
 from rmqpull_broker.store.queues.staged_rows import StagedIndex
@@ -170,10 +170,10 @@ def _decode_chunks(forms: Iterable[tuple[int, ...]], hosts: Sequence[str]) -> li
         place = first_offset, store_ms, hosts[host], written
         if isinstance(last, Run) and place == (last.first_offset + last.row_count, *last[2:5]):
             count = last.row_count + row_count
-            parts, ends = [*last.parts, part], [*last.ends, count]
-            found[-1] = last._replace(row_count=count, parts=parts, ends=ends, byte_count=last.byte_count + part.size)
+            last.parts.append(part)
+            found[-1] = last._replace(row_count=count, byte_count=last.byte_count + part.size)
         else:
-            found.append(Run(first_offset, row_count, *place[1:], [part], [row_count], part.size))
+            found.append(Run(first_offset, row_count, *place[1:], RunParts([part]), part.size))
     return found
 
 

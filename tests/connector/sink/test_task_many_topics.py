@@ -11,9 +11,10 @@ import pytest
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.deliveries import BUFFERED_BYTES_MAX, ROWS_PER_CALL_MAX
 from pyspark_rmqpull.sink.task import SinkTask
+from rmqpull_broker.core.messages.columns import UNPLACED_SCHEMA
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import stage_commands
-from rmqpull_broker.core.state.stage_facts import CallStaged
+from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagedPart
 from rmqpull_broker.core.state.stage_facts import TransactionId as StagedTransaction
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_client.errors import RequestRefused
@@ -33,6 +34,10 @@ def batches(count: int, topic_count: int, body: bytes, row_count: int = 10_000) 
     return (rows for _ in range(count))
 
 
+def count_slices(row_count: int, rows_min: int) -> int:
+    return max(1, min(row_count // rows_min, QUEUES_PER_TOPIC))
+
+
 def run(producer: FakeProducer, given: Iterator[pa.RecordBatch], **options: str) -> int:
     """Stages batches, and returns the number of calls."""
     parsed = SinkOptions.from_options({"endpoints": "a:1", "delivery": "exactly-once"} | options)
@@ -48,18 +53,20 @@ def test_a_hundred_million_rows_of_many_topics_are_within_the_limits_of_a_stage(
 ) -> None:
     producer.types = {f"topic-{number}": {"NORMAL"} for number in range(topic_count)}
     row_count = 40 * 10_000
-    made = run(producer, batches(40, topic_count, body))
+    # As the sink does by itself once it has sent more than 1,024 rows to each queue.
+    made = run(producer, batches(40, topic_count, body), minRecordsPerQueue="1024")
     calls_of_all = made * TASK_ROWS // row_count
     assert calls_of_all <= 1.1 * max(TASK_ROWS / ROWS_PER_CALL_MAX, TASK_ROWS * (len(body) + 4) / (4 << 20))
     stages = Stages()
-    for sequence, parts in enumerate(producer.parts):
-        # As the broker remembers them: each topic's rows go to all of its queues.
-        queues = tuple(
-            (MessageQueue(topic, "broker-a", queue_id), max(1, count // QUEUES_PER_TOPIC))
+    no_rows = pa.record_batch([pa.array([], field.type) for field in UNPLACED_SCHEMA], UNPLACED_SCHEMA)
+    for sequence, (parts, slice_rows) in enumerate(zip(producer.parts, producer.slice_rows, strict=True)):
+        # As the broker remembers them: so many queues of each topic get a slice.
+        staged = tuple(
+            StagedPart(MessageQueue(topic, "broker-a", queue_id), count, 0, 0)
             for topic, count in parts
-            for queue_id in range(QUEUES_PER_TOPIC)
+            for queue_id in range(count_slices(count, slice_rows.get(topic, 1)))
         )
-        stages.apply(CallStaged(StagedTransaction("query", 7), "s", sequence, 0, queues))
+        stages.apply(ColumnsStaged(StagedTransaction("query", 7), "s", sequence, staged, 0, 0, no_rows))
     assert stages.state_bytes * TASK_ROWS / row_count <= stage_commands.STATE_BYTES_MAX
     assert TASK_ROWS <= stage_commands.STAGE_ROWS_MAX
     assert TASK_ROWS * len(body) <= stage_commands.STAGE_BYTES_MAX

@@ -51,7 +51,7 @@ STAGES_MAX = 10_000
 STAGE_ROWS_MAX = 100_000_000
 STAGE_BYTES_MAX = 40 << 30
 """The maximum of one write task: rows, and bytes of their bodies, tags, keys and user properties."""
-STATE_BYTES_MAX = 256 << 20
+STATE_BYTES_MAX = 128 << 20
 """The approximate memory that the state of all stages may take. Their rows are on disk."""
 ID_LENGTH_MAX = 255
 

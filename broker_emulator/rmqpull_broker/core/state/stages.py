@@ -36,7 +36,7 @@ DROPPED_REMEMBERED_MAX = 10_000
 
 CALL_BYTES = 700
 """The approximate memory of a staged call, without its parts."""
-PART_BYTES = 260
+PART_BYTES = 64
 """The approximate memory of the rows of one call for one queue: where the log has them."""
 _CALLS_PER_RUN = 128
 

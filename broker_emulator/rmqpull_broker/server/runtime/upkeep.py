@@ -53,6 +53,9 @@ class Upkeep:
             await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
         except OSError as error:
             _logger.error("cannot save the storage's data: %s", error)
+        except Exception:
+            # A bug. Whoever waits for the job, such as the writer of the log, must go on.
+            _logger.exception("the job %s failed", type(job).__name__)
         finally:
             job.finish()
             self._job = None

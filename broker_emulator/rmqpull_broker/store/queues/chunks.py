@@ -17,8 +17,9 @@ from __future__ import annotations
 import bisect
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, overload
 
 import pyarrow as pa
 
@@ -155,11 +156,47 @@ class RunPart(NamedTuple):
         return message.slice(self.begin, self.row_count)
 
 
+class RunParts(Sequence[RunPart]):
+    """Parts in about 50 bytes of memory each: there may be millions. ``ends`` has the rows up to the end of each."""
+
+    __slots__ = ("_messages", "_numbers", "ends")
+
+    def __init__(self, parts: Iterable[RunPart] = ()) -> None:
+        self._messages: list[LoggedMessage | pa.RecordBatch] = []
+        self._numbers = array("q")
+        self.ends = array("q")
+        for part in parts:
+            self.append(part)
+
+    def append(self, part: RunPart) -> None:
+        """Adds a part at the end."""
+        self._messages.append(part.message)
+        self._numbers.extend(part[1:])
+        self.ends.append(part.row_count + (self.ends[-1] if self.ends else 0))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> RunPart: ...
+    @overload
+    def __getitem__(self, index: slice) -> RunParts: ...
+    def __getitem__(self, index: int | slice) -> RunPart | RunParts:
+        if isinstance(index, slice):
+            return RunParts(self[each] for each in range(*index.indices(len(self))))
+        return RunPart(self._messages[index], *self._numbers[3 * index : 3 * index + 3])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Run(NamedTuple):
     """Consecutive rows of a queue that became readable together, as parts of messages in the log.
 
-    ``ends`` has the number of rows up to the end of each part. Parts and ends may go on after the run. ``byte_count``
-    is the size of all rows as limits count it. ``written`` covers the records with the rows, and the commit.
+    ``byte_count`` is the size of all rows as limits count it. ``written`` covers the records with the rows, and the
+    commit.
     """
 
     first_offset: int
@@ -167,8 +204,7 @@ class Run(NamedTuple):
     store_ms: int
     store_host: str
     written: LogRange
-    parts: Sequence[RunPart]
-    ends: Sequence[int]
+    parts: RunParts
     byte_count: int
 
     @property
@@ -194,26 +230,25 @@ class Run(NamedTuple):
 
     def list_within(self, from_offset: int, until_offset: int) -> Iterator[tuple[int, RunPart]]:
         """Yields the parts with rows of ``[from_offset, until_offset)``, each with the offset of its first row."""
-        index = bisect.bisect_right(self.ends, from_offset - self.first_offset)
-        while index < len(self.parts):
-            begin = self.first_offset + self.ends[index] - self.parts[index].row_count
+        index = bisect.bisect_right(self.parts.ends, from_offset - self.first_offset)
+        for at in range(index, len(self.parts)):
+            part = self.parts[at]
+            begin = self.first_offset + self.parts.ends[at] - part.row_count
             if begin >= until_offset:
                 return
-            yield begin, self.parts[index]
-            index += 1
+            yield begin, part
 
     def without_before(self, min_offset: int) -> Run:
         """Returns the run without the parts that end at or before ``min_offset``."""
-        dropped = bisect.bisect_right(self.ends, min_offset - self.first_offset)
+        dropped = bisect.bisect_right(self.parts.ends, min_offset - self.first_offset)
         if not dropped:
             return self
-        rows = self.ends[dropped - 1]
+        rows, left = self.parts.ends[dropped - 1], self.parts[dropped:]
         return self._replace(
             first_offset=self.first_offset + rows,
             row_count=self.row_count - rows,
-            parts=self.parts[dropped:],
-            ends=[end - rows for end in self.ends[dropped:]],
-            byte_count=sum(part.size for part in self.parts[dropped:]),
+            parts=left,
+            byte_count=sum(part.size for part in left),
         )
 
 

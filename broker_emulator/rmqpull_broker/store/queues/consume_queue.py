@@ -199,7 +199,7 @@ class ConsumeQueue:
                 end = chunk.first_offset + chunk.row_count
                 yield HeldRows(end, chunk.written.until_position, chunk.last_store_ms, chunk.byte_count)
             elif isinstance(chunk, Run):
-                for part, end in zip(chunk.parts, chunk.ends, strict=True):
+                for part, end in zip(chunk.parts, chunk.parts.ends, strict=True):
                     until = chunk.written.until_position
                     yield HeldRows(chunk.first_offset + end, until, chunk.store_ms, part.memory_bytes)
 

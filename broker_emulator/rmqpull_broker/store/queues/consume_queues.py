@@ -26,7 +26,7 @@ from rmqpull_broker.core.state.stage_facts import ColumnsStaged, Splice, StagesC
 from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
 from rmqpull_broker.store.log.rows import LoggedRows
-from rmqpull_broker.store.queues.chunks import FreshChunk, Run, RunPart, SavedChunk, span
+from rmqpull_broker.store.queues.chunks import FreshChunk, Run, RunPart, RunParts, SavedChunk, span
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue, ReadMessage
 from rmqpull_broker.store.queues.memory_retention import ClockReads, find_memory_cut
 from rmqpull_broker.store.queues.segment_marks import SegmentMark, SegmentMarks, SplicedSegment
@@ -212,7 +212,6 @@ class ConsumeQueues:
                 host,
                 span(joined.written, written),
                 rows.parts,
-                rows.ends,
                 rows.byte_count,
             )
             self._change(consume_queue, partial(self._append_run, consume_queue, run))
@@ -393,4 +392,4 @@ def _make_run(part: QueuePart, message: LoggedMessage, rows: pa.RecordBatch, wri
     store_ms = rows.column("storeTimestamp")[0].value // 1000
     host, size = rows.column("storeHost")[0].as_py(), columns.count_bytes(rows)
     run_part = RunPart(message, 0, part.row_count, size)
-    return Run(part.first_offset, part.row_count, store_ms, host, written, [run_part], [part.row_count], size)
+    return Run(part.first_offset, part.row_count, store_ms, host, written, RunParts([run_part]), size)

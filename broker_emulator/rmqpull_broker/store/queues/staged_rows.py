@@ -18,7 +18,7 @@ from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged
 from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
-from rmqpull_broker.store.queues.chunks import CHUNK_ROWS_MAX, RunPart, span
+from rmqpull_broker.store.queues.chunks import CHUNK_ROWS_MAX, RunPart, RunParts, span
 
 QueueParts = list[tuple[MessageQueue, RunPart]]
 
@@ -49,8 +49,7 @@ class StagedRun:
     """The rows of stages for one queue, in order. ``segment_ends`` has the end of the last part in each segment."""
 
     def __init__(self) -> None:
-        self.parts: list[RunPart] = []
-        self.ends: list[int] = []
+        self.parts = RunParts()
         self.row_count = self.byte_count = 0
         self.segment_ends: dict[int, int] = {}
 
@@ -65,7 +64,6 @@ class StagedRun:
             self.row_count += part.row_count
             self.byte_count += part.size
             self.parts.append(part)
-            self.ends.append(self.row_count)
             self.segment_ends[part.segment] = self.row_count
 
 

@@ -27,7 +27,7 @@ LONG_MS = (1 << 31) - 1
 class GatedJob:
     """A job that waits for its gate, and can fail."""
 
-    def __init__(self, failure: OSError | None = None) -> None:
+    def __init__(self, failure: Exception | None = None) -> None:
         self.gate = threading.Event()
         self._is_finished = False
         self._failure = failure
@@ -189,6 +189,20 @@ def test_a_failed_job_is_finished_and_blocks_nobody(caplog: pytest.LogCaptureFix
 
     run_story(story)
     assert "cannot save the storage's data: no space left" in caplog.text
+
+
+def test_a_job_with_a_bug_does_not_stop_the_writer(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(harness: Harness) -> None:
+        job = GatedJob(RuntimeError("a bug"))
+        job.gate.set()
+        harness.storage.jobs, harness.storage.is_behind = [job], True
+        first = asyncio.ensure_future(harness.send())
+        await asyncio.sleep(0)  # the others wait for the first write
+        assert await asyncio.gather(first, harness.send(), harness.send()) == [0, 1, 2]
+        assert job.is_finished()
+
+    run_story(story)
+    assert "the job GatedJob failed" in caplog.text
 
 
 def test_on_a_full_disk_messages_are_refused_and_commands_that_make_room_are_not(
