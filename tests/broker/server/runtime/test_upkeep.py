@@ -198,7 +198,8 @@ def test_a_job_with_a_bug_does_not_stop_the_writer(caplog: pytest.LogCaptureFixt
         harness.storage.jobs, harness.storage.is_behind = [job], True
         first = asyncio.ensure_future(harness.send())
         await asyncio.sleep(0)  # the others wait for the first write
-        assert await asyncio.gather(first, harness.send(), harness.send()) == [0, 1, 2]
+        sent = asyncio.gather(first, harness.send(), harness.send())
+        assert await asyncio.wait_for(sent, 60) == [0, 1, 2]
         assert job.is_finished()
 
     run_story(story)
