@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,15 +14,17 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
-from rmqpull_broker.core.sending.publishing import Published
+from rmqpull_broker.core.sending.publishing import Published, TopicPart
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.ports import Job, RetentionLimits
 from rmqpull_broker.core.state.retention import Trimmer
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
@@ -62,6 +64,9 @@ TWELVE = [b"%d" % number for number in range(12)]
 
 def list_files(disk: FileSystem, suffix: str) -> list[str]:
     return [name for name in disk.names() if name.endswith(suffix)]
+
+
+BATCH = TransactionId("query", 1)
 
 
 class StorageHarness:
@@ -106,6 +111,38 @@ class StorageHarness:
                 draft, check_batch(self.sender, Published(topic, batch, "client"), now_ms), now_ms
             )
         )
+
+    def stage(
+        self,
+        stage_id: str,
+        sequence: int,
+        *bodies: bytes,
+        delayed: Sequence[bytes] = (),
+        batch: TransactionId = BATCH,
+        now_ms: int = 1_000,
+    ) -> None:
+        """Stages messages for ``orders`` in one call, and after them delayed ones for ``later``."""
+        parts = [part for part in (TopicPart("orders", len(bodies)), TopicPart("later", len(delayed))) if part[1]]
+        dues = [*[None] * len(bodies), *[(now_ms + 500) * 1000] * len(delayed)]
+        rows = pa.record_batch(
+            {
+                "body": pa.array([*bodies, *delayed], pa.binary()),
+                "deliveryTimestamp": pa.array(dues, pa.timestamp("us", "UTC")),
+            }
+        )
+        checked = check_batch(self.sender, Published("", rows, "client", parts=parts), now_ms)
+        self.run(lambda draft: stage(draft, self.sender, batch, stage_id, sequence, checked, now_ms))
+
+    def commit(self, *named: tuple[str, int], batch: TransactionId = BATCH, now_ms: int = 1_000) -> None:
+        """Commits stages: their ids, each with the number of its calls."""
+        stages = [CommittedStage(*entry) for entry in named]
+        self.run(lambda draft: commit(draft, "host", batch, stages, now_ms))
+
+    def store_delayed(self, now_ms: int = 1_000) -> None:
+        """Stores the delayed rows of the first call of the first committed stage, if there is one."""
+        stage_id = next(iter(self.state.stages.list_committing()), None)
+        if stage_id is not None:
+            self.run(lambda draft: store_next(draft, self.sender, stage_id, now_ms))
 
     @staticmethod
     def do(job: Job | None) -> None:

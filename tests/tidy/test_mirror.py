@@ -80,6 +80,9 @@ COVERED = {
     ),
     "broker_emulator/rmqpull_broker/core/state/facts.py": Covered("broker/store/log/test_record.py", DECLARES),
     "broker_emulator/rmqpull_broker/core/state/ports.py": Covered("broker/store/test_disk_storage.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/state/stage_facts.py": Covered(
+        "broker/store/log/test_record_stages.py", DECLARES
+    ),
     "broker_emulator/rmqpull_broker/core/state/stages.py": Covered(
         "broker/core/sending/test_stage_commands.py", "stages change by these commands only"
     ),

@@ -216,7 +216,7 @@ class DiskStorage:
         ready, left = [], SCATTERED_FACTOR * self._options.save_bytes
         for queue, chunks in self.store.list_ready():
             if isinstance(chunks[0], Run):
-                if left <= 0:
+                if left < 0:
                     continue
                 left -= sum(chunk.byte_count for chunk in chunks)
             ready.append((queue, chunks))

@@ -47,15 +47,23 @@ class SaveJob:
         self._saved: list[list[SavedChunk]] = []
 
     def run(self) -> None:
-        """Writes the chunks. Raises OSError; the chunks before the failure are saved."""
+        """Writes the chunks. Raises OSError; the chunks before the failure are saved.
+
+        Runs that the log does not have any more are left out, and it is raised at last that they are damaged.
+        """
+        damage: CorruptLog | None = None
         try:
             for _, chunks in self._chunks:
-                self._saved.append([chunk.saved(self._files.save(chunk.batch)) for chunk in self._join(chunks)])
-        except CorruptLog as error:
-            raise OSError(str(error)) from error
+                try:
+                    self._saved.append([chunk.saved(self._files.save(chunk.batch)) for chunk in self._join(chunks)])
+                except CorruptLog as error:
+                    self._saved.append([])
+                    damage = damage or error
         finally:
             self._messages.close()
         release_holes()
+        if damage is not None:
+            raise OSError(str(damage)) from damage
 
     def _join(self, chunks: Sequence[FreshChunk | Run]) -> Iterator[FreshChunk]:
         """Yields the rows of chunks in chunks of full size."""
@@ -83,7 +91,9 @@ class SaveJob:
         The rows stay in the cache while there is room, except delayed messages, which are not read soon.
         """
         for (queue, chunks), saved in zip(self._chunks, self._saved, strict=False):
-            if self._store.install(queue, chunks, saved) and queue.topic not in DELAY_TOPICS:
+            if not saved:
+                self._store.leave(queue, chunks)
+            elif self._store.install(queue, chunks, saved) and queue.topic not in DELAY_TOPICS:
                 for chunk, its_place in zip(chunks, saved, strict=False):
                     if isinstance(chunk, FreshChunk):
                         self._files.cache(its_place.location, chunk.batch)

@@ -92,7 +92,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         ],
         "marks": [[*mark[:2], list(mark.max_offsets.items()), mark.newest_written_ms] for mark in snapshot.marks],
         "hosts": list(hosts),
-        "spliced": [[segment, ms, list(ends.items())] for segment, (ms, ends) in snapshot.spliced.items()],
+        "spliced": [[segment, *times, list(ends.items())] for segment, (*times, ends) in snapshot.spliced.items()],
         "staged": [[*entry[:-1], list(entry.held.items())] for entry in snapshot.staged],
     }
     header_bytes = json.dumps(header, separators=(",", ":")).encode()
@@ -132,8 +132,8 @@ def decode_snapshot(data: memoryview) -> Snapshot:
     newest_ms = header["newestStoreMs"]
     times = NewestTimes(newest_ms, header.get("newestWrittenMs", newest_ms), header.get("lastReadMs", 0))
     spliced = {
-        segment: SplicedSegment(committed_ms, {MessageQueue(*queue): end for queue, end in ends})
-        for segment, committed_ms, ends in header.get("spliced", [])
+        segment: SplicedSegment(store_ms, written_ms, {MessageQueue(*queue): end for queue, end in ends})
+        for segment, store_ms, written_ms, ends in header.get("spliced", [])
     }
     staged = [_decode_staged(*form) for form in header.get("staged", [])]
     return Snapshot(position, times, header["unsavedSince"], facts, index, marks, spliced, staged)

@@ -11,7 +11,8 @@ import pytest
 
 from rmqpull_broker.core.admin.groups import delete_group, put_group
 from rmqpull_broker.core.admin.topics import create_topic, delete_topic
-from rmqpull_broker.core.model import GroupConfig, Message, TopicConfig, TopicType
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.popping.acks import acknowledge, change_invisible_time
 from rmqpull_broker.core.popping.pop import pop_messages
 from rmqpull_broker.core.popping.receipts import DeliveredMessage
@@ -21,9 +22,11 @@ from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import StorageOptions
+from rmqpull_broker.store.log import logged_columns
 from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, tear
-from tests.harness.storage import StorageHarness
+from tests.harness.storage import StorageHarness, list_staged
 
 OPTIONS = StorageOptions(
     segment_bytes=2_500, save_bytes=1_500, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_500, cache_bytes=1
@@ -151,14 +154,77 @@ def a_life_of_deliveries(broker: StorageHarness) -> Steps:
     ]
 
 
+def a_life_of_stages(broker: StorageHarness) -> Steps:
+    """Calls of several stages with large and small parts, which retention and deletions meet before and after the
+    commits."""
+    first, second, third = (TransactionId("query", number) for number in range(1, 4))
+
+    def commit_during_a_snapshot() -> None:
+        """The snapshot describes the stage as it was before the commit."""
+        job = broker.storage.last_job(broker.state)
+        broker.commit(("a", 2), ("b", 1), batch=first, now_ms=2_000)
+        broker.do(job)
+
+    def save_during_a_commit() -> None:
+        job = broker.storage._save_job()
+        broker.commit(("d", 1), batch=third, now_ms=4_000)
+        broker.do(job)
+
+    return [
+        partial(broker.topic, queue_nums=2),
+        partial(broker.run, lambda draft: create_topic(draft, TopicConfig("later", 1, 1, TopicType.DELAY))),
+        partial(broker.stage, "a", 1, b"a1", delayed=[b"late", b"later"], batch=first),
+        partial(broker.send, b"between"),
+        partial(broker.stage, "b", 0, *(b"b%d" % number for number in range(7)), batch=first),
+        partial(broker.stage, "a", 0, b"a0", batch=first),
+        commit_during_a_snapshot,
+        broker.store_delayed,
+        *(partial(broker.stage, "c", number, b"c%d" % number, batch=second, now_ms=3_000) for number in range(3)),
+        partial(broker.stage, "dropped", 0, b"never", batch=TransactionId("other", 1), now_ms=1_000),
+        partial(broker.expire, 3_000, RetentionLimits(1 << 40, 9_000)),
+        partial(broker.commit, ("c", 3), batch=second, now_ms=3_000),
+        partial(broker.stage, "d", 0, b"d0", b"d1", b"d2", batch=third, now_ms=4_000),
+        save_during_a_commit,
+        partial(broker.send, bytes(900), now_ms=5_000),
+        partial(broker.expire, 5_000, RetentionLimits(1 << 40, 4_000)),
+        partial(broker.run, lambda draft: deliver_due(draft, 6_000, "host")),
+        partial(broker.stage, "e", 0, b"e0", b"e1", batch=TransactionId("query", 4), now_ms=6_000),
+        partial(broker.expire, 9_000, RetentionLimits(0)),
+    ]
+
+
+def commit_open_stages(broker: StorageHarness) -> None:
+    """Commits all open stages: exactly their rows follow those of the queues, and no offset is left out."""
+    state = broker.state
+    stages = {stage_id: stage for stage_id, stage in sorted(state.stages.all().items()) if not stage.is_committed}
+    if not stages:
+        return
+    for transaction in sorted({stage.transaction for stage in stages.values()}):
+        staged, expected = list_staged(state.store), dict[MessageQueue, list[bytes]]()
+        named = {at: stage.call_count for at, stage in stages.items() if stage.transaction == transaction}
+        for queue, bodies in (each for stage_id in named for each in staged.get(stage_id, {}).items()):
+            expected.setdefault(queue, broker.bodies(queue)).extend(bodies)
+        broker.commit(*named.items(), batch=transaction, now_ms=20_000)
+        assert {queue: broker.bodies(queue) for queue in expected} == expected
+        assert state.stages.has_committed(transaction)
+    for queue in state.store.list_queues():
+        rows, bounds = columns.to_rows(state.store.read(queue, *state.bounds(queue))), state.bounds(queue)
+        assert [row.queue_offset for row in rows] == list(range(*bounds))
+
+
 @pytest.mark.parametrize("syncs_appends", [True, False])
-@pytest.mark.parametrize("life", [a_whole_life, a_life_of_waiting, a_life_of_deliveries])
+@pytest.mark.parametrize(
+    ("life", "torn_count"),
+    [(a_whole_life, 4), (a_life_of_waiting, 4), (a_life_of_deliveries, 4), (a_life_of_stages, 1)],
+)
 def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
     life: Callable[[StorageHarness], Steps],
+    torn_count: int,
     syncs_appends: bool,
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 2)
+    monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
     options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
     undisturbed: list[Known] = []
     live(life, StorageHarness(MemoryFileSystem(), options), undisturbed)
@@ -171,13 +237,14 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
         except PowerCut:
             pass
         assert acknowledged == undisturbed[: len(acknowledged)]
-        for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(tear(seed)) for seed in range(4))):
+        for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(tear(seed)) for seed in range(torn_count))):
             broker = StorageHarness(after, options)
             reached = undisturbed.index(broker.observed()) + 1
             # A write in flight may have been kept without a response.
             assert reached <= max(len(acknowledged), 1) + 1
             assert reached >= len(acknowledged) or not syncs_appends
             broker.topic("afterwards")
+            commit_open_stages(broker)
             broker.storage.sync()
             assert StorageHarness(after.crashed(), options).observed() == broker.observed()
         operations += 1

@@ -154,7 +154,7 @@ def hand_over(
 ) -> Command:
     """Stages messages, and after them delayed ones, of another topic."""
     all_bodies = [*bodies, *[b"later"] * delayed_count]
-    parts = [TopicPart("orders", len(bodies)), TopicPart("later", delayed_count)][: 2 if delayed_count else 1]
+    parts = [part for part in (TopicPart("orders", len(bodies)), TopicPart("later", delayed_count)) if part[1]]
 
     def command(sender: Sender, draft: Draft, now_ms: int) -> object:
         dues = [*[None] * len(bodies), *[(now_ms + 500) * 1000] * delayed_count]
@@ -195,6 +195,7 @@ STAGED = st.one_of(
         st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4),
         st.sampled_from([0, 0, 2]),
     ),
+    st.builds(hand_over, BATCHES, st.sampled_from(["a", "b"]), st.integers(0, 1), st.just([]), st.just(2)),
     st.builds(commit_batch, BATCHES, st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 2))),
     st.just(store_staged),
     st.just(store_staged),
@@ -246,7 +247,12 @@ class Story:
                 self._expire(RetentionLimits(reserved_ms, log_bytes_max))
             case "restart":
                 self.broker.stop()
+                before = self.broker.storage.store
                 self.restart(self.disk)
+                now = self.broker.storage.store
+                assert (now.segments.marks, now.segments.times) == (before.segments.marks, before.segments.times)
+                assert now.segments.spliced == before.segments.spliced
+                assert now.staged.list_index() == before.staged.list_index()
             case "crash", int(seed):
                 dice = random.Random(seed)
                 self.restart(self.disk.crashed(lambda unsynced: torn(unsynced, dice)))
@@ -284,6 +290,7 @@ class Story:
         assert self.broker.observed() == expected
         store = self.broker.storage.store
         assert store.unsaved_bytes == sum(queue.unsaved_bytes for queue in store._queues.values())
+        assert store.scattered_bytes == sum(queue.scattered_bytes for queue in store._queues.values())
 
     @property
     def state(self) -> BrokerState:

@@ -100,7 +100,7 @@ def decode_messages(data: bytes, forms: Iterable[Sequence[int]]) -> pa.RecordBat
     """Returns the rows of all messages in the data of an entry, as views of it where there is only one."""
     view, at, batches = memoryview(data), 0, []
     for _, length, _, column_bits in forms:
-        batches.append(_add_nulls(_decode(view[at : at + length], column_bits)))
+        batches.append(add_null_columns(_decode(view[at : at + length], column_bits)))
         at += length + -length % 8
     return batches[0] if len(batches) == 1 else columns.concat_batches(batches)
 
@@ -123,7 +123,7 @@ def _decode(data: bytes | memoryview, column_bits: int) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(data), present)
 
 
-def _add_nulls(rows: pa.RecordBatch) -> pa.RecordBatch:
+def add_null_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
     fields, names = columns.UNPLACED_SCHEMA, rows.schema.names
     arrays = [
         rows.column(field.name) if field.name in names else pa.nulls(rows.num_rows, field.type) for field in fields

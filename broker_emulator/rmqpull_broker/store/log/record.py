@@ -47,6 +47,7 @@ import pyarrow as pa
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuePart, RowsStored, StillDelayed
+from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagedPart, TransactionId
 from rmqpull_broker.store.log import format_1, logged_columns, small_facts
@@ -182,13 +183,15 @@ def _join_entries(entries: Sequence[_Entry], synced_until: int) -> Bytes:
 def _encode_messages(fact: Fact) -> EncodedMessages | None:
     """Returns the columns of a fact as messages to which queues can refer; None if they need not.
 
-    The rows of a stage's own queue are stored again anyway.
+    The rows of a stage's own queue outlive the log before a cut, and are stored again anyway.
     """
-    if isinstance(fact, ColumnsStaged):
-        return encode_messages(fact.batch, [part.row_count for part in fact.parts])
-    if isinstance(fact, ColumnsStored) and any(part.row_count >= logged_columns.PART_ROWS_MIN for part in fact.parts):
+    if isinstance(fact, ColumnsStaged) or (isinstance(fact, ColumnsStored) and any(map(_is_large, fact.parts))):
         return encode_messages(fact.batch, [part.row_count for part in fact.parts])
     return None
+
+
+def _is_large(part: QueuePart) -> bool:
+    return part.row_count >= logged_columns.PART_ROWS_MIN and not part.queue.topic.startswith(STAGE_PREFIX)
 
 
 def _to_form(fact: ColumnsStored | ColumnsStaged, encoded: EncodedMessages) -> list[Any]:

@@ -230,6 +230,13 @@ class ConsumeQueue:
         self._final_count += len(saved) - len(chunks)
         return True
 
+    def leave(self, chunks: Sequence[FreshChunk | Run]) -> None:
+        """Lists runs as ready no more."""
+        for chunk in chunks:
+            if isinstance(chunk, Run) and self._unsaved.get(chunk.first_offset) is chunk:
+                del self._unsaved[chunk.first_offset]
+                self.scattered_bytes -= chunk.byte_count
+
     def _forget(self, chunk: FreshChunk | SavedChunk | Run) -> None:
         """Counts a chunk no longer."""
         is_unsaved = self._unsaved.pop(chunk.first_offset, None) is not None

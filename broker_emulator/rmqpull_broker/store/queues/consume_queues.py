@@ -314,7 +314,7 @@ class ConsumeQueues:
         for consume_queue in self._queues.values():
             self._change(consume_queue, partial(consume_queue.seal, consume_queue.bounds().max_offset))
         held = ((queue, rows) for queue, consume_queue in self._queues.items() for rows in consume_queue.list_held())
-        return find_memory_cut(held, self.staged.list_by_age(), self.unsaved_bytes, self._reads, limits, now_ms)
+        return find_memory_cut(held, self.staged.list_held(), self.unsaved_bytes, self._reads, limits, now_ms)
 
     def find_min_offsets_at(self, position: int) -> list[tuple[MessageQueue, int]]:
         """Returns the new min offsets of the queues that lose messages when the log is cut at ``position``."""
@@ -347,6 +347,11 @@ class ConsumeQueues:
         self._unsaved_bytes += consume_queue.unsaved_bytes - before
         self.scattered_bytes += consume_queue.scattered_bytes - scattered
         return is_installed
+
+    def leave(self, queue: MessageQueue, chunks: Sequence[FreshChunk | Run]) -> None:
+        """Saves runs no more, because the log does not have them."""
+        if (consume_queue := self._queues.get(queue)) is not None:
+            self._change(consume_queue, partial(consume_queue.leave, chunks))
 
     # --- snapshots -----------------------------------------------------------------------------------------------
 

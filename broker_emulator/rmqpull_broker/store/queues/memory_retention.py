@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.ports import Cut, RetentionLimits
 from rmqpull_broker.store.queues.chunks import HeldRows
-from rmqpull_broker.store.queues.staged_rows import StageAge
 
 READS_APART_MS = 60_000
 """The precision of ages of messages that a store without a log got while its clock was behind."""
@@ -35,7 +34,7 @@ class ClockReads:
 
 def find_memory_cut(
     held: Iterable[tuple[MessageQueue, HeldRows]],
-    stages: Sequence[StageAge],
+    stages: Iterable[tuple[str, HeldRows]],
     byte_count: int,
     reads: ClockReads,
     limits: RetentionLimits,
@@ -43,17 +42,15 @@ def find_memory_cut(
 ) -> Cut | None:
     """Decides which rows may be deleted: those that are too old or, oldest first, too many. None when none may.
 
-    ``held`` has the rows of each queue in order, ``byte_count`` is the size of all of them and of all open stages. The
-    newest rows of a queue are not deleted by age, as a log keeps its newest segment.
+    ``held`` has the rows of each queue in order, and ``stages`` those of each open stage. ``byte_count`` is the size of
+    all of them. The newest rows of a queue are not deleted by age, as a log keeps its newest segment.
     """
-    pieces = [(reads.find_written_ms(rows), rows.until_offset, queue, rows.byte_count) for queue, rows in held]
-    newest = {queue: end for _, end, queue, _ in pieces}
-    by_age: list[tuple[int, int, MessageQueue | str, int]] = [
-        *pieces,
-        *((stage.written_ms, 0, stage.stage_id, stage.byte_count) for stage in stages),
-    ]
+    queues = list(held)
+    newest = {queue: rows.until_offset for queue, rows in queues}
+    owners: list[tuple[MessageQueue | str, HeldRows]] = [*queues, *stages]
+    aged = [(reads.find_written_ms(rows), rows.until_offset, owner, rows.byte_count) for owner, rows in owners]
     min_offsets, stage_ids, limit = dict[MessageQueue, int](), list[str](), ""
-    for written_ms, end, owner, row_bytes in sorted(by_age, key=lambda entry: entry[:2]):
+    for written_ms, end, owner, row_bytes in sorted(aged, key=lambda entry: entry[:2]):
         is_too_much = limits.log_bytes_max is not None and byte_count > limits.log_bytes_max
         if not is_too_much and not limits.is_expired(written_ms, now_ms):
             break

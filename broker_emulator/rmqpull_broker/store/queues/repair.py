@@ -41,10 +41,13 @@ class LoggedQueues:
                 self._staged.add(replace(fact, messages=()), NOT_LOGGED)
             case StagesCommitted(_, stage_ids, _, splices):
                 joined = self._staged.take(stage_ids)
-                for source, queue, first_offset, _, _, store_ms, host in splices:
+                for source, queue, first_offset, row_count, _, store_ms, host in splices:
                     run = joined.runs.get(source) if joined is not None else None
-                    offset = first_offset
-                    for staged in run.parts if run is not None else ():
+                    if run is None:
+                        continue
+                    # Rows that are missing were deleted with the oldest segments, and all rows before them.
+                    offset = first_offset + row_count - run.row_count
+                    for staged in run.parts:
                         yield queue, offset, columns.place_rows(staged.read(None), offset, store_ms, host)
                         offset += staged.row_count
             case StagesEnded(stage_ids):

@@ -26,10 +26,14 @@ class SegmentMark(NamedTuple):
 
 
 class SplicedSegment(NamedTuple):
-    """What commits made readable of the rows of a segment: the end of its last rows in each queue, and the time of the
-    last commit."""
+    """What commits made readable of the rows of a segment: the end of its last rows in each queue, and the newest store
+    time of them.
 
-    committed_ms: int
+    The last commit was not after ``newest_written_ms``, which is that time unless the clock was set back since.
+    """
+
+    newest_store_ms: int
+    newest_written_ms: int
     ends: dict[MessageQueue, int]
 
 
@@ -78,10 +82,10 @@ class SegmentMarks:
     def add_splice(self, queue: MessageQueue, first_offset: int, ends: Mapping[int, int], store_ms: int) -> None:
         """Notes rows of a queue that a commit made readable. ``ends`` has the last one of each segment, from 1 on."""
         for segment, end in ends.items():
-            known = self.spliced.get(segment) or SplicedSegment(0, {})
-            offset = max(known.ends.get(queue, 0), first_offset + end)
-            known.ends[queue] = offset
-            self.spliced[segment] = SplicedSegment(max(known.committed_ms, store_ms), known.ends)
+            known_store_ms, known_written_ms, known_ends = self.spliced.get(segment) or SplicedSegment(0, 0, {})
+            known_ends[queue] = max(known_ends.get(queue, 0), first_offset + end)
+            newest = SplicedSegment(max(known_store_ms, store_ms), max(known_written_ms, store_ms), known_ends)
+            self.spliced[segment] = newest
 
     def drop_queues(self, queues: Set[MessageQueue]) -> None:
         """Forgets queues of a deleted topic. A queue that is created again starts at offset 0."""
@@ -101,7 +105,7 @@ class SegmentMarks:
         """Notes that everything stored so far was written no later than ``time_ms``."""
         self.marks = [mark._replace(newest_written_ms=min(mark.newest_written_ms, time_ms)) for mark in self.marks]
         self.spliced = {
-            segment: spliced._replace(committed_ms=min(spliced.committed_ms, time_ms))
+            segment: spliced._replace(newest_written_ms=min(spliced.newest_written_ms, time_ms))
             for segment, spliced in self.spliced.items()
         }
         store_ms, written_ms, _ = self.times
@@ -117,6 +121,12 @@ class SegmentMarks:
             mark._replace(newest_written_ms=mark.newest_store_ms) if mark.newest_store_ms <= now_ms else mark
             for mark in self.marks
         ]
+        self.spliced = {
+            segment: spliced._replace(newest_written_ms=spliced.newest_store_ms)
+            if spliced.newest_store_ms <= now_ms
+            else spliced
+            for segment, spliced in self.spliced.items()
+        }
         if self.times.store_ms > now_ms:
             return False
         self.times = self.times._replace(written_ms=self.times.store_ms)
@@ -125,8 +135,9 @@ class SegmentMarks:
     @property
     def has_reads(self) -> bool:
         """Whether the age of any message does not follow from its store time."""
+        known: list[SegmentMark | SplicedSegment] = [*self.marks, *self.spliced.values()]
         return self.times.written_ms < self.times.store_ms or any(
-            mark.newest_written_ms < mark.newest_store_ms for mark in self.marks
+            newest.newest_written_ms < newest.newest_store_ms for newest in known
         )
 
     def find_newest_written_ms(self, segment: int, end: int) -> int | None:
@@ -138,7 +149,7 @@ class SegmentMarks:
         if mark is None:
             return None
         spliced = self.spliced.get(segment)
-        return mark.newest_written_ms if spliced is None else max(mark.newest_written_ms, spliced.committed_ms)
+        return mark.newest_written_ms if spliced is None else max(mark.newest_written_ms, spliced.newest_written_ms)
 
     # --- offsets -------------------------------------------------------------------------------------------------
 

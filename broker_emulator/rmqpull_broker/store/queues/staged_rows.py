@@ -18,7 +18,7 @@ from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged
 from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
-from rmqpull_broker.store.queues.chunks import CHUNK_ROWS_MAX, RunPart, RunParts, span
+from rmqpull_broker.store.queues.chunks import CHUNK_ROWS_MAX, HeldRows, RunPart, RunParts, span
 
 QueueParts = list[tuple[MessageQueue, RunPart]]
 
@@ -35,14 +35,6 @@ class StagedIndex(NamedTuple):
     next_sequence: int
     parts: Sequence[tuple[MessageQueue, RunPart]]
     held: Mapping[int, Sequence[tuple[MessageQueue, RunPart]]]
-
-
-class StageAge(NamedTuple):
-    """The time of the last write to a stage, its id, and the memory that its rows take."""
-
-    written_ms: int
-    stage_id: str
-    byte_count: int
 
 
 class StagedRun:
@@ -110,12 +102,16 @@ class JoinedStages(NamedTuple):
     runs: Mapping[MessageQueue, StagedRun]
 
 
+_JoinKey = list[tuple[_Stage, int]]
+"""Stages, and the sequences of their next calls: they have the same rows while both are the same."""
+
+
 class StagedRows:
     """The rows of all open stages. ``byte_count`` is the memory that they take: all of it without a log."""
 
     def __init__(self) -> None:
         self._stages: dict[str, _Stage] = {}
-        self._joined: tuple[tuple[tuple[str, int], ...], JoinedStages] | None = None
+        self._joined: tuple[_JoinKey, JoinedStages] | None = None
         self.byte_count = 0
 
     def add(self, staged: ColumnsStaged, written: LogRange) -> None:
@@ -132,7 +128,8 @@ class StagedRows:
 
     def join(self, stage_ids: Sequence[str]) -> Iterator[None]:
         """Joins the rows of stages in steps, so that :meth:`take` need not do it."""
-        key, stages = self._make_key(stage_ids), [self._stages[at] for at in stage_ids if at in self._stages]
+        key = self._make_key(stage_ids)
+        stages = [stage for stage, _ in key]
         runs: dict[MessageQueue, StagedRun] = {}
         for stage in stages:
             if stage.held:
@@ -148,16 +145,15 @@ class StagedRows:
         if stages and key == self._make_key(stage_ids):
             self._joined = key, JoinedStages(_span_all(stages), runs)
 
-    def _make_key(self, stage_ids: Sequence[str]) -> tuple[tuple[str, int], ...]:
-        stages = ((stage_id, self._stages.get(stage_id)) for stage_id in stage_ids)
-        return tuple((stage_id, stage.next_sequence) for stage_id, stage in stages if stage is not None)
+    def _make_key(self, stage_ids: Sequence[str]) -> _JoinKey:
+        stages = (self._stages.get(stage_id) for stage_id in stage_ids)
+        return [(stage, stage.next_sequence) for stage in stages if stage is not None]
 
     def take(self, stage_ids: Sequence[str]) -> JoinedStages | None:
         """Removes stages and returns their rows, those of the first stage first. None if they have none."""
         key, joined = self._make_key(stage_ids), self._joined
         stages = [stage for stage_id in stage_ids if (stage := self._remove(stage_id)) is not None]
         if joined is not None and joined[0] == key and not any(stage.held for stage in stages):
-            self._joined = None
             return joined[1]
         for stage in stages:
             stage.end_calls()
@@ -178,6 +174,8 @@ class StagedRows:
         stage = self._stages.pop(stage_id, None)
         if stage is not None:
             self.byte_count -= stage.byte_count
+            if self._joined is not None and any(stage is joined for joined, _ in self._joined[0]):
+                self._joined = None
         return stage
 
     def list_queues(self, stage_ids: Iterable[str]) -> set[MessageQueue]:
@@ -189,11 +187,12 @@ class StagedRows:
         """Returns the stages that have rows in segments before this one."""
         return [stage_id for stage_id, stage in self._stages.items() if stage.first_segment < segment]
 
-    def list_by_age(self) -> list[StageAge]:
-        """Returns the ages of all stages, oldest first."""
-        return sorted(
-            StageAge(stage.written_ms, stage_id, stage.byte_count) for stage_id, stage in self._stages.items()
-        )
+    def list_held(self) -> list[tuple[str, HeldRows]]:
+        """Returns the ids of stages, in order, and their rows in memory, which have no offsets yet."""
+        return [
+            (stage_id, HeldRows(0, stage.written.until_position, stage.written_ms, stage.byte_count))
+            for stage_id, stage in sorted(self._stages.items())
+        ]
 
     def list_index(self) -> list[StagedIndex]:
         """Returns what a snapshot holds of each stage."""

@@ -199,7 +199,7 @@ def test_a_job_with_a_bug_does_not_stop_the_writer(caplog: pytest.LogCaptureFixt
         first = asyncio.ensure_future(harness.send())
         await asyncio.sleep(0)  # the others wait for the first write
         sent = asyncio.gather(first, harness.send(), harness.send())
-        assert await asyncio.wait_for(sent, 60) == [0, 1, 2]
+        assert [*await asyncio.wait_for(sent, 60)] == [0, 1, 2]
         assert job.is_finished()
 
     run_story(story)
