@@ -25,7 +25,7 @@ from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
 _DAMAGE_COLUMNS = ("file", "offset", "reason", "effect")
 _CUT_OFF = "cut off at the next start"
 _FATAL = "prevents the broker's start"
-_PASSED = "skipped while the newest snapshot is intact"
+_PASSED = "passed over by a start with the newest snapshot; messages that are only there cannot be read"
 _REBUILT = "rebuilt at the next start"
 
 directory_argument = click.argument("directory", metavar="DIR", type=click.Path())
