@@ -10,13 +10,15 @@ from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessa
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due, make_recall_handle, recall
 from rmqpull_broker.core.sending.half_messages import Resolution, TransactionEnd, check_transactions, end_transaction
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
 from rmqpull_broker.core.state.ports import Cut
-from rmqpull_broker.core.state.retention import Trimmer, trim
+from rmqpull_broker.core.state.retention import Trimmer, is_outdated, trim
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.core.state.waiting_messages import DelayedMessage, PendingMessage
-from tests.harness.core import CoreHarness
+from tests.harness.core import CoreHarness, commit_stages
 
 HOUR_MS = 3_600_000
 TIMER = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
@@ -179,6 +181,30 @@ def test_store_times_never_fall(later: CoreHarness) -> None:
     later.send(due_in(HOUR_MS), topic="later")
     trim_all(later, 500, TIMER)
     assert [row.store_timestamp_ms for row in later.rows(TIMER)] == [1_000]
+
+
+def test_a_cut_is_outdated_once_a_command_before_it_commits_a_stage_that_it_found_open(core: CoreHarness) -> None:
+    """The rows are readable by then, and the cut would delete them."""
+    core.topic()
+    batch, checked = TransactionId("query", 1), core.check(core.batch([b"1"]))
+    core.run(lambda draft: stage(draft, core.sender, batch, "a", 0, checked, core.now_ms))
+    cut, draft = Cut(0, [], ["a"], "retentionBytes"), Draft(core.state)
+    assert not is_outdated(draft, cut)
+    commit_stages(draft, batch, [CommittedStage("a", 1)])
+    draft.end_command()
+    assert is_outdated(draft, cut)
+
+
+def test_a_cut_drops_open_stages_and_names_the_limit(core: CoreHarness) -> None:
+    core.topic()
+    checked = core.check(core.batch([b"1"]))
+    core.run(lambda draft: stage(draft, core.sender, TransactionId("query", 1), "a", 0, checked, core.now_ms))
+    trimming = Trimmer(core.state, Cut(0, [], ["a", "gone"], "retentionBytes"))
+    core.run(lambda draft: trimming.step(draft, core.now_ms))
+    assert trimming.is_done
+    assert not core.state.stages.all()
+    assert core.state.stages.find_dropping_limit("a") == "retentionBytes"
+    assert core.state.stages.find_dropping_limit("gone") is None
 
 
 def test_a_queue_that_was_created_again_is_not_trimmed(core: CoreHarness) -> None:

@@ -10,6 +10,7 @@ from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessa
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.state.facts import ColumnsStored, GroupDeleted, QueuePart, RowsStored, TopicDeleted
+from rmqpull_broker.core.state.stage_facts import Splice, StagesCommitted, TransactionId
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -51,6 +52,13 @@ def test_staged_messages_count_when_they_are_stored_and_not_by_their_stage() -> 
     metrics = Metrics()
     metrics.count_stored([ColumnsStored((QueuePart(QUEUE._replace(topic="%STAGE%a"), 0, 2),), batch(b"", b"ef"))])
     assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
+
+
+def test_a_commit_counts_its_messages_by_the_topics_in_which_they_are_readable() -> None:
+    metrics, bills = Metrics(), QUEUE._replace(topic="bills")
+    splices = (Splice(QUEUE, QUEUE, 0, 3, 30, 1, "host"), Splice(bills, bills._replace(queue_id=1), 4, 2, 7, 1, "host"))
+    metrics.count_stored([StagesCommitted(TransactionId("query", 1), ("a",), None, splices)])
+    assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 3, "bills": 2}, {"orders": 30, "bills": 7})
 
 
 def test_pulled_messages_are_counted_by_topic_and_pulls_by_status() -> None:

@@ -27,6 +27,7 @@ from rmqpull_broker.core.state.facts import (
     TopicPut,
 )
 from rmqpull_broker.core.state.ports import NOT_LOGGED
+from rmqpull_broker.core.state.stage_facts import Splice, StagesCommitted, TransactionId
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ClockMover, ManualClock
 from rmqpull_broker.server.fault_names import check_names
@@ -178,6 +179,8 @@ def test_changed_bounds_wake_the_pulls_of_the_queue() -> None:
         (TopicDeleted("bills"), False),
         (TopicPut(TopicConfig("orders", 8, 8)), True),
         (OffsetsCommitted("g", ((QUEUE, 5),)), False),
+        (StagesCommitted(TransactionId("q", 1), ("a",), None, (Splice(QUEUE, QUEUE, 0, 1, 1, 1, "host"),)), True),
+        (StagesCommitted(TransactionId("q", 1), ("a",), None, (Splice(OTHER, OTHER, 0, 1, 1, 1, "host"),)), False),
     ],
     ids=lambda value: type(value).__name__,
 )

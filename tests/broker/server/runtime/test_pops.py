@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
@@ -14,8 +15,12 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
+from rmqpull_broker.core.sending.publishing import Published
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, stage
 from rmqpull_broker.core.state.facts import RowsStored
+from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.server.runtime import pops
+from tests.harness.core import check_batch, commit_stages
 from tests.harness.popping import GROUP, RETRY_TOPIC, TOPIC, PopHarness, run_pops
 from tests.harness.waiting import WAIT_S, until
 
@@ -48,6 +53,20 @@ def test_what_is_left_wakes_the_next_pop() -> None:
         first, second = [await wait(broker, replace(POP, max_msg_nums=1)) for _ in range(2)]
         await broker.send("a", "b")
         assert [(await first).message_count, (await second).message_count] == [1, 1]
+
+    run_pops(story)
+
+
+def test_a_commit_of_stages_wakes_a_pop_that_waits() -> None:
+    async def story(broker: PopHarness) -> None:
+        sender, batch = broker.service.sender, TransactionId("query", 1)
+        rows = pa.record_batch({"body": [b"a", b"b"]})
+        checked = check_batch(sender, Published(TOPIC, rows, "client"), 1_000)
+        task = await wait(broker)
+        await broker.group_commit.execute(lambda draft: stage(draft, sender, batch, "s", 0, checked, 1_000))
+        assert not task.done()
+        await broker.group_commit.execute(lambda draft: commit_stages(draft, batch, [CommittedStage("s", 1)]))
+        assert (await task).message_count == 2
 
     run_pops(story)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.names import STAGE_PREFIX
+from rmqpull_broker.core.state.stage_facts import Splice, StagesCommitted, TransactionId
 from rmqpull_broker.server.runtime import stats
 from rmqpull_broker.server.runtime.stats import Snapshot, Stats
 
@@ -57,6 +59,16 @@ def test_the_oldest_stats_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
     assert total.total == 3  # it is counted with each group
     assert counted.find("broker-a", stats.GROUP_GET_NUMS, "orders@first") is None
     assert counted.find("broker-a", stats.GROUP_GET_NUMS, "orders@third") is not None
+
+
+def test_a_commit_counts_its_messages() -> None:
+    counted, queue = Stats(), MessageQueue("orders", "broker-a", 0)
+    splices = (Splice(queue, queue, 0, 3, 30, 1, "host"), Splice(queue, queue._replace(queue_id=1), 4, 2, 7, 1, "host"))
+    counted.count_stored([StagesCommitted(TransactionId("query", 1), ("a",), None, splices)], 1_000)
+    for name, key in ((stats.TOPIC_PUT_NUMS, "orders"), (stats.BROKER_PUT_NUMS, "")):
+        stat = counted.find("broker-a", name, key)
+        assert stat is not None
+        assert stat.total == 5
 
 
 def test_staged_topics_do_not_count() -> None:
