@@ -225,6 +225,7 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 2)
     monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
+    monkeypatch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
     options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
     undisturbed: list[Known] = []
     live(life, StorageHarness(MemoryFileSystem(), options), undisturbed)

@@ -359,4 +359,5 @@ def small_parts() -> Iterator[None]:
     """Parts of two rows are large, so that queues refer to the log."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logged_columns, "PART_ROWS_MIN", 2)
+        patch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
         yield

@@ -31,6 +31,7 @@ ONE_RECORD_EACH = StorageOptions(
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two rows are large, so that queues refer to the log."""
     monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
+    monkeypatch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
 
 
 @pytest.fixture

@@ -21,6 +21,9 @@ from rmqpull_broker.core.model import LoggedMessage
 
 PART_ROWS_MIN = 1024
 """The rows of a large part, which has a message of its own."""
+RUN_ROWS_MIN = 4096
+"""The rows of a part to which a queue refers although no stage had it. Smaller ones are merged and saved in queue
+files, because readers are faster with larger chunks."""
 
 MessageForm = tuple[int, int, int, int]
 """A message in the header: its rows, length, CRC-32, and the bits of its columns."""

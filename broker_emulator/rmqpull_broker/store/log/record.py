@@ -191,7 +191,7 @@ def _encode_messages(fact: Fact) -> EncodedMessages | None:
 
 
 def _is_large(part: QueuePart) -> bool:
-    return part.row_count >= logged_columns.PART_ROWS_MIN and not part.queue.topic.startswith(STAGE_PREFIX)
+    return part.row_count >= logged_columns.RUN_ROWS_MIN and not part.queue.topic.startswith(STAGE_PREFIX)
 
 
 def _to_form(fact: ColumnsStored | ColumnsStaged, encoded: EncodedMessages) -> list[Any]:

@@ -184,7 +184,7 @@ class ConsumeQueues:
             rows = stored.batch.slice(begin, part.row_count)
             begin += part.row_count
             queue = self._find_or_create(part.queue)
-            if place is not None and part.row_count >= logged_columns.PART_ROWS_MIN:
+            if place is not None and part.row_count >= logged_columns.RUN_ROWS_MIN:
                 self._change(queue, partial(queue.append_run, _make_run(part, place[0], rows, written)))
                 continue
             if part.row_count <= small_rows:

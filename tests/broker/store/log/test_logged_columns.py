@@ -39,6 +39,7 @@ LARGE = 6
 def small_parts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logged_columns, "PART_ROWS_MIN", LARGE)
+        patch.setattr(logged_columns, "RUN_ROWS_MIN", LARGE)
         yield
 
 

@@ -43,6 +43,7 @@ QUERY = TransactionId("query", 1)
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
+    monkeypatch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
 
 
 def pad(data: bytes) -> bytes:
@@ -193,6 +194,7 @@ FACTS = st.sampled_from(
 def test_a_log_says_where_it_has_the_messages_now_and_after_a_restart(batches: list[list[Fact]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logged_columns, "PART_ROWS_MIN", 2)
+        patch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
         disk = MemoryFileSystem()
         log = CommitLog(disk, segment_bytes=2_000)
         log.recover(lambda facts, written: None)

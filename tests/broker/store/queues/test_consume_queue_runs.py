@@ -37,6 +37,7 @@ LARGE = 4
 def small_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logged_columns, "PART_ROWS_MIN", LARGE)
+        patch.setattr(logged_columns, "RUN_ROWS_MIN", LARGE)
         patch.setattr(consume_queue, "TAIL_ROWS_MAX", 8)
         patch.setattr(chunks, "CHUNK_ROWS_MAX", 12)
         yield

@@ -30,6 +30,7 @@ TRANSACTION = TransactionId("query", 1)
 def small_parts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logged_columns, "PART_ROWS_MIN", 3)
+        patch.setattr(logged_columns, "RUN_ROWS_MIN", 3)
         yield
 
 

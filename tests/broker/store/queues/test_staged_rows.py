@@ -26,6 +26,7 @@ FIRST, SECOND, _ = QUEUES
 def small_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logged_columns, "PART_ROWS_MIN", 4)
+        patch.setattr(logged_columns, "RUN_ROWS_MIN", 4)
         patch.setattr(staged_rows, "CHUNK_ROWS_MAX", 6)
         yield
 

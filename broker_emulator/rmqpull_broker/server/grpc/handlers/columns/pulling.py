@@ -10,6 +10,7 @@ import pyarrow as pa
 from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
+from rmqpull_broker.core.messages.columns import concat_batches
 from rmqpull_broker.core.messages.pulled_columns import select_pulled_columns
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.checks import check_pull
@@ -28,8 +29,8 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 QUEUES_AT_ONCE = 256
 """Queues of a pull that are read in one turn of the event loop."""
-SMALL_ROWS = 256
-"""Batches with fewer rows on average are joined."""
+SMALL_ROWS = 4_096
+"""Neighbouring batches with fewer rows are joined until they have so many. Each batch costs a reader 0.2 to 0.3 ms."""
 
 
 async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> ColumnsResponse:
@@ -61,11 +62,19 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
 
 
 def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Joins small batches, because writing one takes as long as copying hundreds of rows."""
-    if sum(batch.num_rows for batch in batches) >= SMALL_ROWS * len(batches):
-        return batches
-    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return joined
+    """Joins small batches: copying a thousand rows takes microseconds."""
+    joined, small, small_rows = list[pa.RecordBatch](), list[pa.RecordBatch](), 0
+    for batch in batches:
+        is_small = batch.num_rows < SMALL_ROWS
+        if is_small:
+            small.append(batch)
+            small_rows += batch.num_rows
+        if small and (not is_small or small_rows >= SMALL_ROWS):
+            joined.append(concat_batches(small))
+            small, small_rows = [], 0
+        if not is_small:
+            joined.append(batch)
+    return joined + ([concat_batches(small)] if small else [])
 
 
 class _Pull:

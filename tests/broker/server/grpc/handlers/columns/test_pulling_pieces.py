@@ -289,3 +289,24 @@ def test_a_pull_waits_until_its_timeout() -> None:
         assert await asyncio.wait_for(pull, 30) == [NOTHING] * QUEUES
 
     run(story)
+
+
+@pytest.mark.parametrize(
+    ("row_counts", "joined"),
+    [
+        ([3, 3, 3], [6, 3]),
+        ([1, 1, 1, 1, 1, 1], [5, 1]),
+        ([5, 9, 5], [5, 9, 5]),
+        ([2, 9, 2, 2], [2, 9, 4]),
+        ([], []),
+    ],
+)
+def test_small_batches_are_joined_with_their_neighbours(
+    monkeypatch: pytest.MonkeyPatch, row_counts: list[int], joined: list[int]
+) -> None:
+    monkeypatch.setattr(pulling, "SMALL_ROWS", 5)
+    rows = pa.record_batch({"number": list(range(sum(row_counts)))})
+    begins = itertools.accumulate(row_counts, initial=0)
+    found = pulling._join([rows.slice(begin, count) for begin, count in zip(begins, row_counts, strict=False)])
+    assert [batch.num_rows for batch in found] == joined
+    assert [number for batch in found for number in batch.column("number").to_pylist()] == list(range(rows.num_rows))
