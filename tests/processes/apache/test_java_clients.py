@@ -9,6 +9,7 @@ import pytest
 from processes.apache.cluster import ApacheCluster
 from processes.apache.java_clients import JavaProducer, SendFailed, make_message
 from processes.apache.releases import Release
+from tests.harness.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def test_messages_reach_the_queue_that_the_producer_says(apache: ApacheCluster, 
     assert (sent["broker"], sent["queue"], sent["queueOffset"]) == ("broker-a", 3, 0)
     keyed = producer.send_all(make_message("java-queues", "two", shardingKey="customer-7") for _ in range(3))
     assert len({one["queue"] for one in keyed}) == 1
-    assert apache.administration.count_messages("java-queues") == 4
+    # A broker adds messages to their queues after its response.
+    wait_until(lambda: apache.administration.count_messages("java-queues") == 4, "all four messages in their queues")
 
 
 def test_a_refused_message_is_an_error(producer: JavaProducer) -> None:
