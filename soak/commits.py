@@ -31,7 +31,8 @@ from soak.rpc import Calls
 from soak.servers import NotAnswered
 
 TOPICS = {"left": 8, "right": 4}
-SEGMENT_BYTES, RETENTION_BYTES = 2 << 20, 24 << 20
+SEGMENT_BYTES, RETENTION_BYTES = 2 << 20, 96 << 20
+"""More than is written between two reads, so that retention deletes only what was read, and no open stage."""
 RETENTION_PAUSE_S = 0.5
 READ_AGAIN_EVERY = 10
 """After so many kills all that is kept is read again."""
