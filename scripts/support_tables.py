@@ -68,8 +68,9 @@ LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER, **LIMITS_OF_CLIENTS}
 INTERNAL = {
     "server.runtime.clock_watch:DOWN_MS_MAX": "how long a restart trusts what the clock said before it",
     "core.state.stages:DROPPED_REMEMBERED_MAX": "the oldest are forgotten; a later call finds that its stage is gone",
+    "server.runtime.pops:ROWS_LOOKED_AT_MAX": "the pops that may wait for other rows wake, and look themselves",
     "store.jobs:MESSAGE_BYTES_MAX": "a job reads messages of the log again when it needs them",
-    "store.log.log_reader:OPEN_FILES_MAX": "the reader opens a file again when it needs it",
+    "store.vfs:OPEN_FILES_MAX": "a cache; an evicted file is opened again",
     "core.limits:RECONSUME_TIMES_MAX": "the largest 32-bit integer; the count stops there",
     "core.popping.revival:REVIVALS_MAX": "limits one command; the next one stores the rest at once",
     "server.runtime.renewer:CHANGES_MAX": "limits one command; the next one renews the rest at once",
@@ -95,7 +96,6 @@ INTERNAL = {
     "store.queues.chunks:CHUNK_BYTES_MAX": "how messages are stored in memory; no user sees it",
     "store.log.recovery:ROWS_TOGETHER_MAX": "how a start loads rows; no user sees it",
     "store.queues.consume_queues:SLICES_PER_BATCH_MAX": "how messages are stored in memory; no user sees it",
-    "store.queues.queue_files:OPEN_FILES_MAX": "a cache; an evicted file is opened again",
 }
 """Constants that no user can meet, with the reasons."""
 

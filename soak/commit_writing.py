@@ -46,6 +46,7 @@ class CommitWriter:
         self._number = -1
         self._calls: list[list[int]] = []
         self._drops = False
+        self._wait_s = 0.0
         self._begin_next()
 
     def _begin_next(self) -> None:
@@ -55,6 +56,7 @@ class CommitWriter:
         share = max(2, dice.choice(TOTALS) // sum(calls))
         self._calls = [[share] * count for count in calls]
         self._drops = self._is_late and dice.randrange(DROPPED_ONE_IN) == 0
+        self._wait_s = dice.uniform(0, LATE_S_MAX)
 
     @property
     def _commit(self) -> Commit:
@@ -90,7 +92,10 @@ class CommitWriter:
                 self._stage(calls, stage, sequence, first, counts[sequence])
                 first += counts[sequence]
         if self._is_late:
-            ended.wait(self._dice.uniform(0, LATE_S_MAX))
+            # Only once: with a wait after each kill its stages would stay open for minutes, and retention would reach
+            # them soon after the commit, with all that the readers have not read yet.
+            ended.wait(self._wait_s)
+            self._wait_s = 0.0
             calls(STAGES.methods["KeepStages"], rpc.KeepStagesRequest(transaction=self._transaction))
         if self._drops:
             calls(STAGES.methods["DropStages"], rpc.DropStagesRequest(transaction=self._transaction))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from rmqpull_broker.store.queues.chunks import (
     merge_chunks,
 )
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from rmqpull_broker.store.queues.queue_files import QueueFiles, release_holes
+from rmqpull_broker.store.queues.queue_files import ChunkCache, QueueFiles, release_holes
 from rmqpull_broker.store.snapshots import Snapshot, Snapshots
 from rmqpull_broker.store.vfs import FileSystem
 
@@ -43,7 +42,9 @@ class SaveJob:
         self._store = store
         self._files = files
         self._chunks = chunks
-        self._messages = _MessageCache(LogReader(file_system))
+        self._reader = LogReader(file_system)
+        # The parts of one message are in many queues.
+        self._messages = ChunkCache(MESSAGE_BYTES_MAX)
         self._saved: list[list[SavedChunk]] = []
 
     def run(self) -> None:
@@ -60,7 +61,8 @@ class SaveJob:
                     self._saved.append([])
                     damage = damage or error
         finally:
-            self._messages.close()
+            self._reader.close()
+            self._messages = ChunkCache(0)
         release_holes()
         if damage is not None:
             raise OSError(str(damage)) from damage
@@ -81,9 +83,16 @@ class SaveJob:
     def _read_run(self, run: Run) -> Iterator[FreshChunk]:
         offset = run.first_offset
         for part in run.parts:
-            rows = columns.place_rows(part.read(self._messages.read), offset, run.store_ms, run.store_host)
+            rows = columns.place_rows(part.read(self._read_message), offset, run.store_ms, run.store_host)
             yield make_chunk(offset, rows, run.written)
             offset += part.row_count
+
+    def _read_message(self, message: LoggedMessage) -> pa.RecordBatch:
+        rows = self._messages.get(message)
+        if rows is None:
+            rows = self._reader.read(message)
+            self._messages.put(message, rows)
+        return rows
 
     def finish(self) -> None:
         """Replaces the rows of the saved chunks by their locations.
@@ -97,30 +106,6 @@ class SaveJob:
                 for chunk, its_place in zip(chunks, saved, strict=False):
                     if isinstance(chunk, FreshChunk):
                         self._files.cache(its_place.location, chunk.batch)
-
-
-class _MessageCache:
-    """Messages that a job has read, because the parts of one message are in many queues."""
-
-    def __init__(self, reader: LogReader) -> None:
-        self._reader = reader
-        self._rows: OrderedDict[LoggedMessage, pa.RecordBatch] = OrderedDict()
-        self._byte_count = 0
-
-    def read(self, message: LoggedMessage) -> pa.RecordBatch:
-        """Returns the rows of a message."""
-        rows = self._rows.get(message)
-        if rows is None:
-            rows = self._rows[message] = self._reader.read(message)
-            self._byte_count += message.length
-            while self._byte_count > MESSAGE_BYTES_MAX and len(self._rows) > 1:
-                self._byte_count -= self._rows.popitem(last=False)[0].length
-        return rows
-
-    def close(self) -> None:
-        """Forgets all rows."""
-        self._rows.clear()
-        self._reader.close()
 
 
 class SnapshotJob:

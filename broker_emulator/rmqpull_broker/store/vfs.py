@@ -9,8 +9,12 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
+
+OPEN_FILES_MAX = 64
 
 
 class DirectoryInUse(OSError):
@@ -78,6 +82,37 @@ class FileSystem(Protocol):
 
     def close(self) -> None:
         """Closes the directory."""
+
+
+class OpenFiles:
+    """Files of a directory by number, of which those that were read last stay open.
+
+    ``name_file`` returns the name of a number's file. Each thread needs its own object.
+    """
+
+    def __init__(self, file_system: FileSystem, name_file: Callable[[int], str]) -> None:
+        self._file_system = file_system
+        self._name_file = name_file
+        self._open: OrderedDict[int, ReadFile] = OrderedDict()
+
+    def find(self, number: int) -> ReadFile:
+        """Returns a file, which is opened unless it is open. Raises OSError."""
+        file = self._open.get(number)
+        if file is None:
+            file = self._open[number] = self._file_system.open(self._name_file(number))
+            if len(self._open) > OPEN_FILES_MAX:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(number)
+        return file
+
+    def close_where(self, is_closed: Callable[[int], bool]) -> None:
+        """Closes the files of some numbers. A deleted file takes space of the disk until it is closed."""
+        for number in [number for number in self._open if is_closed(number)]:
+            self._open.pop(number).close()
+
+    def close(self) -> None:
+        """Closes all files."""
+        self.close_where(lambda _: True)
 
 
 class OsFileSystem:

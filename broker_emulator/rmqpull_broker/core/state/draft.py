@@ -42,7 +42,6 @@ from rmqpull_broker.core.state.stage_facts import (
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
-    StillStaged,
     TransactionId,
 )
 from rmqpull_broker.core.state.stages import CommittedTransaction, Stage, StageFact
@@ -153,18 +152,12 @@ class Draft(TopicsAndGroups):
                 self._reads_clock = True
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
-            case (
-                ColumnsStaged() | CallStaged() | StillStaged() | StagesCommitted() | StagedCallStored() | StagesEnded()
-            ):
+            case ColumnsStaged() | CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
                 self._apply_to_stages(fact)
 
     def _apply_to_stages(self, fact: StageFact) -> None:
         match fact:
-            case (
-                ColumnsStaged(transaction, stage_id)
-                | CallStaged(transaction, stage_id)
-                | StillStaged(transaction, stage_id)
-            ):
+            case ColumnsStaged(transaction, stage_id) | CallStaged(transaction, stage_id):
                 self._stages[stage_id] = (self.find_stage(stage_id) or Stage(transaction)).with_fact(fact)
             case StagesCommitted(transaction, stage_ids):
                 newest = CommittedTransaction.after(self.find_newest_commit(transaction.writer), fact)

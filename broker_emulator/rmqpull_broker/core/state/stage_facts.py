@@ -62,7 +62,7 @@ class CallStaged:
     They wait in a system queue after the commit, so they are stored again (``StagedCallStored``). The rows are sorted
     by their target queues; ``parts`` has each target queue with its number of rows. ``timeout_ms`` is that of
     :class:`ColumnsStaged`. ``byte_count`` is the size of the rows as limits count it; facts of older releases have 0.
-    Releases before log format 5 staged all rows in this way.
+    Releases before log format 7 staged all rows in this way.
     """
 
     transaction: TransactionId

@@ -177,8 +177,8 @@ class GroupCommit:
 
     async def _append(self, fact_batches: list[list[Fact]], byte_count: int) -> list[Kept]:
         # Handing work to the thread and back takes longer than a small write that need not wait for the disk.
-        if byte_count <= _AT_ONCE_BYTES and (written := self._storage.append_at_once(fact_batches)) is not None:
-            return written
+        if byte_count <= _AT_ONCE_BYTES and (kept := self._storage.append_at_once(fact_batches)) is not None:
+            return kept
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, fact_batches)
 
     async def expire(self, now_ms: int) -> None:

@@ -33,7 +33,7 @@ from rmqpull_broker.core.state.facts import (
     TopicPut,
 )
 from rmqpull_broker.core.state.queue_table import GroupQueue
-from rmqpull_broker.core.state.stage_facts import StagesCommitted
+from rmqpull_broker.core.state.stage_facts import Splice, StagesCommitted
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -42,6 +42,10 @@ from rmqpull_broker.server.runtime.stats import Stats
 
 RELEASED_AFTER_MS = 1_000
 """Redelivery delay for messages whose caller disconnected before it got them (rules 5.12)."""
+
+ROWS_LOOKED_AT_MAX = 16_384
+"""How many rows of a commit are looked at to find the pops to wake. A commit may have millions; the pops of the topics
+with the others all wake, and look themselves."""
 
 ENDS_EARLY_MS = 50
 """A waiting pop ends this long before its caller's time is over, as in 5.3.3, so that what it finds at the end still
@@ -197,8 +201,7 @@ class Pops:
                     for queue, first, count in parts:
                         self._wake_columns(queue, first, count)
                 case StagesCommitted(splices=splices):
-                    for splice in splices:
-                        self._wake_columns(splice.queue, splice.first_offset, splice.row_count)
+                    self._wake_for_commit(splices)
                 case OffsetsReset(group, offsets):
                     self._wake(self._waits.take_all_of({queue.topic for queue, _ in offsets}, group))
                 case PoppedInOrder():
@@ -240,7 +243,16 @@ class Pops:
         for batch in self._state.store.read(queue, first_offset, first_offset + count):
             self._wake(self._waits.take_woken(queue, Arrivals(batch=batch), batch.num_rows))
             if not self._waits.has_pops_of(queue):
-                return  # a commit may have millions of rows
+                return
+
+    def _wake_for_commit(self, splices: Iterable[Splice]) -> None:
+        left = ROWS_LOOKED_AT_MAX
+        for splice in splices:
+            if splice.row_count > left:
+                self._wake_in_turns(self._waits.take_all_of([splice.queue.topic]))
+            elif self._waits.has_pops_of(splice.queue):
+                self._wake_columns(splice.queue, splice.first_offset, splice.row_count)
+                left -= splice.row_count
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 

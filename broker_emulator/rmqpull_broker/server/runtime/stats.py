@@ -83,7 +83,6 @@ class Stats:
             elif isinstance(fact, ColumnsStored):
                 for part in fact.parts:
                     self._count_put(part.queue.broker_name, part.queue.topic, part.row_count, now_ms)
-
             elif isinstance(fact, StagesCommitted):
                 for splice in fact.splices:
                     self._count_put(splice.queue.broker_name, splice.queue.topic, splice.row_count, now_ms)

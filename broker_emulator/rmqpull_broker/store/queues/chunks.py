@@ -19,6 +19,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple, overload
 
 import pyarrow as pa
@@ -174,6 +175,11 @@ class RunParts(Sequence[RunPart]):
         self._numbers.extend(part[1:])
         self.ends.append(part.row_count + (self.ends[-1] if self.ends else 0))
 
+    @property
+    def is_scattered(self) -> bool:
+        """Whether they are so small that readers are slow."""
+        return bool(self.ends) and self.ends[-1] < len(self) * logged_columns.PART_ROWS_MIN
+
     def __len__(self) -> int:
         return len(self._messages)
 
@@ -225,8 +231,8 @@ class Run(NamedTuple):
 
     @property
     def is_scattered(self) -> bool:
-        """Whether its parts are so small that readers are slow."""
-        return self.row_count < len(self.parts) * logged_columns.PART_ROWS_MIN
+        """See :attr:`RunParts.is_scattered`."""
+        return self.parts.is_scattered
 
     def list_within(self, from_offset: int, until_offset: int) -> Iterator[tuple[int, RunPart]]:
         """Yields the parts with rows of ``[from_offset, until_offset)``, each with the offset of its first row."""
@@ -274,9 +280,7 @@ def merge_chunks(chunks: Sequence[FreshChunk]) -> FreshChunk:
     """Returns chunks that follow one another as one."""
     if len(chunks) == 1:
         return chunks[0]
-    written = chunks[0].written
-    for chunk in chunks:
-        written = span(written, chunk.written)
+    written = reduce(span, (chunk.written for chunk in chunks))
     batch = columns.concat_batches([chunk.batch for chunk in chunks])
     return make_chunk(chunks[0].first_offset, batch, written)
 

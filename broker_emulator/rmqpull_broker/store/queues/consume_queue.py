@@ -255,7 +255,9 @@ class ConsumeQueue:
     @property
     def unsaved_from(self) -> int:
         """The offset after the chunks of :meth:`list_saved`."""
-        saved = next((at for at in range(len(self._chunks), 0, -1) if not _is_fresh(self._chunks[at - 1])), 0)
+        saved = next(
+            (at for at in range(len(self._chunks), 0, -1) if not isinstance(self._chunks[at - 1], FreshChunk)), 0
+        )
         return self._ends[saved - 1] if saved else self._begin
 
     @property
@@ -381,10 +383,6 @@ def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:
     rows, byte_count = last.row_count + chunk.row_count, last.byte_count + chunk.byte_count
     is_small = rows <= chunks.CHUNK_ROWS_MAX and byte_count <= chunks.CHUNK_BYTES_MAX
     return last.row_count <= chunk.row_count and is_small
-
-
-def _is_fresh(chunk: FreshChunk | SavedChunk | Run) -> bool:
-    return isinstance(chunk, FreshChunk)
 
 
 def _are_neighbours(run: Run, following: Run) -> bool:

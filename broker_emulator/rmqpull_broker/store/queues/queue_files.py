@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, decode_chunk, encode_chunk
-from rmqpull_broker.store.vfs import AppendFile, FileSystem, ReadFile
+from rmqpull_broker.store.vfs import AppendFile, FileSystem, OpenFiles
 
 FILE_BYTES = 256 << 20
 """Size at which a queue file is closed."""
 CACHE_BYTES = 8 << 20
-OPEN_FILES_MAX = 64
 LOADED_BYTES = 64 << 20
 """After this many bytes of loaded chunks, the memory of evicted ones is returned to the system."""
 
@@ -56,7 +55,7 @@ class QueueFiles:
         self._active: AppendFile | None = None
         self._number = max(list_queue_files(file_system), default=-1)
         self._size = 0
-        self._open: OrderedDict[int, ReadFile] = OrderedDict()
+        self._readers = OpenFiles(file_system, name_queue_file)
         self._chunk_cache = ChunkCache(cache_bytes)
         self._loaded_bytes = 0
 
@@ -103,7 +102,7 @@ class QueueFiles:
         batch = self._chunk_cache.get(location)
         if batch is None:
             try:
-                data = self._open_reader(location.file_number).read(location.offset, location.length)
+                data = self._readers.find(location.file_number).read(location.offset, location.length)
             except OSError as error:
                 raise DamagedChunk(f"the file cannot be read: {error}") from error
             batch = decode_chunk(data, location)
@@ -136,30 +135,18 @@ class QueueFiles:
         """Returns the path of a chunk's file, for messages."""
         return self._file_system.describe(name_queue_file(location.file_number))
 
-    def _open_reader(self, number: int) -> ReadFile:
-        reader = self._open.get(number)
-        if reader is None:
-            reader = self._open[number] = self._file_system.open(name_queue_file(number))
-            if len(self._open) > OPEN_FILES_MAX:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end(number)
-        return reader
-
     def remove_all_but(self, numbers: Collection[int]) -> None:
         """Deletes all files except these and the one that is being written."""
-        for number in list_queue_files(self._file_system):
-            if number in numbers or (number == self._number and self._active is not None):
-                continue
-            if (reader := self._open.pop(number, None)) is not None:
-                reader.close()
+        kept = {*numbers, self._number} if self._active is not None else set(numbers)
+        self._readers.close_where(lambda number: number not in kept)
+        for number in sorted(set(list_queue_files(self._file_system)) - kept):
             with contextlib.suppress(OSError):
                 self._file_system.remove(name_queue_file(number))
 
     def close(self) -> None:
         """Closes all files."""
         self._close_active()
-        while self._open:
-            self._open.popitem()[1].close()
+        self._readers.close()
 
 
 class ChunkCache:

@@ -7,6 +7,7 @@ of a call that came too early are held until the calls before it are here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import accumulate, repeat
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
 from rmqpull_broker.store.queues.chunks import CHUNK_ROWS_MAX, HeldRows, RunPart, RunParts, span
 
@@ -83,6 +83,12 @@ class _Stage:
         for queue, part in parts:
             self.runs.setdefault(queue, StagedRun()).add([part])
 
+    def join_into(self, runs: dict[MessageQueue, StagedRun]) -> Iterator[None]:
+        """Appends the rows to those of other stages, one queue in each step."""
+        for queue, run in list(self.runs.items()):
+            runs.setdefault(queue, StagedRun()).add(run.parts)
+            yield
+
     def list_parts(self) -> Iterator[tuple[MessageQueue, RunPart]]:
         for queue, run in self.runs.items():
             yield from ((queue, part) for part in run.parts)
@@ -130,15 +136,14 @@ class StagedRows:
         """Joins the rows of stages in steps, so that :meth:`take` need not do it."""
         key = self._make_key(stage_ids)
         stages = [stage for stage, _ in key]
+        if any(stage.held for stage in stages):
+            return  # calls are missing, so the commit will be refused; or they are numbered in another way
         runs: dict[MessageQueue, StagedRun] = {}
         for stage in stages:
-            if stage.held:
-                return  # calls are missing, so the commit will be refused; or they are numbered in another way
-            for queue, run in list(stage.runs.items()):
-                runs.setdefault(queue, StagedRun()).add(run.parts)
+            for _ in stage.join_into(runs):
                 yield
         for queue, run in runs.items():
-            if run.is_in_memory and run.row_count < len(run.parts) * logged_columns.PART_ROWS_MIN:
+            if run.is_in_memory and run.parts.is_scattered:
                 for merged in _merge_small(run):
                     runs[queue] = merged or run
                     yield
@@ -161,8 +166,8 @@ class StagedRows:
             return JoinedStages(stages[0].written, stages[0].runs)
         runs: dict[MessageQueue, StagedRun] = {}
         for stage in stages:
-            for queue, run in stage.runs.items():
-                runs.setdefault(queue, StagedRun()).add(run.parts)
+            for _ in stage.join_into(runs):
+                pass
         return JoinedStages(_span_all(stages), runs) if stages else None
 
     def drop(self, stage_ids: Iterable[str]) -> None:
@@ -218,10 +223,7 @@ class StagedRows:
 
 
 def _span_all(stages: Sequence[_Stage]) -> LogRange:
-    written = stages[0].written
-    for stage in stages:
-        written = span(written, stage.written)
-    return written
+    return reduce(span, (stage.written for stage in stages))
 
 
 def _list_parts(staged: ColumnsStaged) -> QueueParts:

@@ -11,6 +11,7 @@ import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.errors import TopicNotFound
+from rmqpull_broker.core.filters.message_filter import TagFilter
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.popping.receipts import DeliveredMessage
 from rmqpull_broker.core.popping.request import PopRequest, PopResult
@@ -67,6 +68,27 @@ def test_a_commit_of_stages_wakes_a_pop_that_waits() -> None:
         assert not task.done()
         await broker.group_commit.execute(lambda draft: commit_stages(draft, batch, [CommittedStage("s", 1)]))
         assert (await task).message_count == 2
+
+    run_pops(story)
+
+
+@pytest.mark.parametrize(("tag", "is_found"), [("wanted", True), ("other than these", False)])
+def test_after_a_large_commit_a_pop_looks_itself(monkeypatch: pytest.MonkeyPatch, tag: str, is_found: bool) -> None:
+    monkeypatch.setattr(pops, "ROWS_LOOKED_AT_MAX", 2)
+    monkeypatch.setattr(pops, "Arrivals", None)  # nobody may look at the rows before the pop does
+
+    async def story(broker: PopHarness) -> None:
+        sender, batch = broker.service.sender, TransactionId("query", 1)
+        rows = pa.record_batch({"body": [b"a", b"b", b"c"], "tags": ["some", "some", "wanted"]})
+        checked = check_batch(sender, Published(TOPIC, rows, "client"), 1_000)
+        task = await wait(broker, replace(POP, message_filter=TagFilter(frozenset([tag]))))
+        await broker.group_commit.execute(lambda draft: stage(draft, sender, batch, "s", 0, checked, 1_000))
+        await broker.group_commit.execute(lambda draft: commit_stages(draft, batch, [CommittedStage("s", 1)]))
+        if is_found:
+            assert (await asyncio.wait_for(task, WAIT_S)).message_count == 1
+        else:
+            await until(lambda: broker.pops.waiting_count == 1, "waits again")
+            task.cancel()
 
     run_pops(story)
 

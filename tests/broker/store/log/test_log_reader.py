@@ -7,7 +7,7 @@ import pytest
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged
-from rmqpull_broker.store.log import log_reader
+from rmqpull_broker.store import vfs
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.log_reader import LogReader
 from rmqpull_broker.store.log.segments import CorruptLog, segment_name
@@ -87,7 +87,7 @@ def test_a_message_is_found_in_a_segment_that_has_grown_since(disk: CountedDisk)
 
 
 def test_the_files_that_were_read_last_stay_open(disk: CountedDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reader, "OPEN_FILES_MAX", 2)
+    monkeypatch.setattr(vfs, "OPEN_FILES_MAX", 2)
     messages, reader = write(disk, 4), LogReader(disk)
     names = [segment_name(message.segment) for message in messages]
     for at in (0, 1, 0, 2):
