@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+import pytest
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import LoggedMessage, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged, StagedPart, TransactionId
+from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import encode_messages, place_messages, read_message
 
 WRITE_BYTES = 1 << 20
 """No write is larger."""
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3)]
+
+
+def lower_part_limits(patch: pytest.MonkeyPatch, row_count: int) -> None:
+    """Makes parts with so many rows large: messages of their own in the log, to which queues refer."""
+    patch.setattr(logged_columns, "PART_ROWS_MIN", row_count)
+    patch.setattr(logged_columns, "RUN_ROWS_MIN", row_count)
 
 
 def make_rows(bodies: Iterable[bytes]) -> pa.RecordBatch:

@@ -24,9 +24,9 @@ from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import StorageOptions
-from rmqpull_broker.store.log import logged_columns
 from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, tear
 from tests.harness.storage import StorageHarness, list_staged
+from tests.harness.written_messages import lower_part_limits
 
 OPTIONS = StorageOptions(
     segment_bytes=2_500, save_bytes=1_500, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_500, cache_bytes=1
@@ -224,8 +224,7 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
     syncs_appends: bool,
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 2)
-    monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
-    monkeypatch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
+    lower_part_limits(monkeypatch, 2)
     options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
     undisturbed: list[Known] = []
     live(life, StorageHarness(MemoryFileSystem(), options), undisturbed)

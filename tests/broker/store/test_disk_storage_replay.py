@@ -33,11 +33,11 @@ from rmqpull_broker.core.state.facts import Fact, LostRange
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import StorageOptions
-from rmqpull_broker.store.log import logged_columns
 from tests.harness.core import check_batch
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.message_lists import Lists
 from tests.harness.storage import StorageHarness
+from tests.harness.written_messages import lower_part_limits
 
 TOPICS = ["orders", "invoices", "il legal"]
 TIMED_TOPICS = ["later", "payments"]
@@ -358,6 +358,5 @@ def test_a_broker_keeps_its_state_through_restarts_crashes_and_retention(
 def small_parts() -> Iterator[None]:
     """Parts of two rows are large, so that queues refer to the log."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", 2)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
+        lower_part_limits(patch, 2)
         yield

@@ -17,10 +17,10 @@ from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import StorageOptions
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.segments import CorruptLog
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import ALL, EAGER, StorageHarness
+from tests.harness.written_messages import lower_part_limits
 
 ONE_RECORD_EACH = StorageOptions(
     segment_bytes=64, save_bytes=1, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1
@@ -30,8 +30,7 @@ ONE_RECORD_EACH = StorageOptions(
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two rows are large, so that queues refer to the log."""
-    monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
-    monkeypatch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
+    lower_part_limits(monkeypatch, 2)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.logged_columns import (
     DamagedMessage,
@@ -30,7 +29,7 @@ from rmqpull_broker.store.log.logged_columns import (
 )
 from rmqpull_broker.store.log.segments import segment_name
 from tests.harness.memory_vfs import MemoryFileSystem
-from tests.harness.written_messages import QUEUES, make_call, make_rows
+from tests.harness.written_messages import QUEUES, lower_part_limits, make_call, make_rows
 
 LARGE = 6
 
@@ -38,8 +37,7 @@ LARGE = 6
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", LARGE)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", LARGE)
+        lower_part_limits(patch, LARGE)
         yield
 
 

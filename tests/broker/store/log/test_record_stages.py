@@ -34,7 +34,7 @@ from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.segments import segment_name
 from rmqpull_broker.store.log.small_facts import BY_FACT, BY_KIND
 from tests.harness.memory_vfs import MemoryFileSystem
-from tests.harness.written_messages import QUEUES, make_call, make_rows
+from tests.harness.written_messages import QUEUES, lower_part_limits, make_call, make_rows
 
 FIRST, SECOND, _ = QUEUES
 QUERY = TransactionId("query", 1)
@@ -42,8 +42,7 @@ QUERY = TransactionId("query", 1)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logged_columns, "PART_ROWS_MIN", 2)
-    monkeypatch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
+    lower_part_limits(monkeypatch, 2)
 
 
 def pad(data: bytes) -> bytes:
@@ -193,8 +192,7 @@ FACTS = st.sampled_from(
 @given(st.lists(st.lists(FACTS, max_size=4), max_size=4))
 def test_a_log_says_where_it_has_the_messages_now_and_after_a_restart(batches: list[list[Fact]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", 2)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", 2)
+        lower_part_limits(patch, 2)
         disk = MemoryFileSystem()
         log = CommitLog(disk, segment_bytes=2_000)
         log.recover(lambda facts, written: None)

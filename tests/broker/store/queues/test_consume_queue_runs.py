@@ -15,7 +15,6 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, StoredMessage
 from rmqpull_broker.core.state.facts import ColumnsStored
 from rmqpull_broker.core.state.ports import LogRange
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.queues import chunks, consume_queue, tail
 from rmqpull_broker.store.queues.chunks import (
     FreshChunk,
@@ -28,7 +27,7 @@ from rmqpull_broker.store.queues.chunks import (
     merge_chunks,
 )
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
-from tests.harness.written_messages import QUEUES, WrittenMessages, make_rows
+from tests.harness.written_messages import QUEUES, WrittenMessages, lower_part_limits, make_rows
 
 LARGE = 4
 
@@ -36,8 +35,7 @@ LARGE = 4
 @pytest.fixture(autouse=True, scope="module")
 def small_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", LARGE)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", LARGE)
+        lower_part_limits(patch, LARGE)
         patch.setattr(consume_queue, "TAIL_ROWS_MAX", 8)
         patch.setattr(chunks, "CHUNK_ROWS_MAX", 12)
         yield

@@ -14,9 +14,8 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import ClockRead, Fact, QueuesTrimmed, RowsStored
 from rmqpull_broker.core.state.ports import Cut, LogRange, RetentionLimits
 from rmqpull_broker.core.state.stage_facts import Splice, StagesCommitted, StagesEnded, TransactionId
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from tests.harness.written_messages import QUEUES, make_call
+from tests.harness.written_messages import QUEUES, lower_part_limits, make_call
 
 FIRST, SECOND, _ = QUEUES
 TRANSACTION = TransactionId("query", 1)
@@ -25,8 +24,7 @@ TRANSACTION = TransactionId("query", 1)
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", 3)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", 3)
+        lower_part_limits(patch, 3)
         yield
 
 

@@ -14,13 +14,12 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuePart, RowsStored, TopicDeleted
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.core.state.stage_facts import Splice, StagesCommitted, StagesEnded, TransactionId
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.queues.chunks import Location, SavedChunk
 from rmqpull_broker.store.queues.repair import LoggedQueues, rebuild_rows
 from tests.harness.memory_vfs import MemoryFileSystem
-from tests.harness.written_messages import QUEUES, make_call, make_rows
+from tests.harness.written_messages import QUEUES, lower_part_limits, make_call, make_rows
 
 FIRST, SECOND, THIRD = QUEUES
 TRANSACTION = TransactionId("query", 1)
@@ -29,8 +28,7 @@ TRANSACTION = TransactionId("query", 1)
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", 3)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", 3)
+        lower_part_limits(patch, 3)
         yield
 
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange
-from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.queues import staged_rows
 from rmqpull_broker.store.queues.staged_rows import JoinedStages, StagedRows, StagedRun
-from tests.harness.written_messages import QUEUES, WRITE_BYTES, WrittenMessages, make_call
+from tests.harness.written_messages import QUEUES, WRITE_BYTES, WrittenMessages, lower_part_limits, make_call
 
 FIRST, SECOND, _ = QUEUES
 
@@ -25,8 +24,7 @@ FIRST, SECOND, _ = QUEUES
 @pytest.fixture(autouse=True, scope="module")
 def small_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "PART_ROWS_MIN", 4)
-        patch.setattr(logged_columns, "RUN_ROWS_MIN", 4)
+        lower_part_limits(patch, 4)
         patch.setattr(staged_rows, "CHUNK_ROWS_MAX", 6)
         yield
 
