@@ -69,7 +69,7 @@ INTERNAL = {
     "server.runtime.clock_watch:DOWN_MS_MAX": "how long a restart trusts what the clock said before it",
     "core.state.stages:DROPPED_REMEMBERED_MAX": "the oldest are forgotten; a later call finds that its stage is gone",
     "server.runtime.pops:ROWS_LOOKED_AT_MAX": "the pops that may wait for other rows wake, and look themselves",
-    "store.jobs:MESSAGE_BYTES_MAX": "a job reads messages of the log again when it needs them",
+    "store.queues.gathering:MESSAGE_BYTES_MAX": "a job makes smaller chunks",
     "store.vfs:OPEN_FILES_MAX": "a cache; an evicted file is opened again",
     "core.limits:RECONSUME_TIMES_MAX": "the largest 32-bit integer; the count stops there",
     "core.popping.revival:REVIVALS_MAX": "limits one command; the next one stores the rest at once",

@@ -16,7 +16,7 @@ from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
 from rmqpull_broker.store.log.log_reader import LogReader
 from rmqpull_broker.store.log.recovery import Recovery, pause_cycle_search
 from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.queues.chunks import DamagedChunk, FreshChunk, Run, SavedChunk
+from rmqpull_broker.store.queues.chunks import DamagedChunk, SavedChunk
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from rmqpull_broker.store.queues.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles
 from rmqpull_broker.store.queues.repair import rebuild_rows
@@ -25,6 +25,8 @@ from rmqpull_broker.store.vfs import FileSystem
 
 SCATTERED_FACTOR = 4
 """A job saves at most about this many times ``save_bytes`` of rows in scattered runs."""
+SCATTERED_RUNS = 8192
+"""A job saves about so many scattered runs at most, because it takes the event loop a microsecond or two for each."""
 BEHIND_FACTOR = 4
 """Writes wait while more than this many times ``save_bytes`` are unsaved. Above twice as much, messages are refused."""
 
@@ -208,19 +210,11 @@ class DiskStorage:
         return self._snapshot_job(state) if self._applied_until > self._snapshot_position else None
 
     def _save_job(self) -> SaveJob:
+        """Returns the job that saves all final chunks, and a limited number of scattered runs."""
         self.store.finalize_down_to(self._options.save_bytes // 2)
-        return SaveJob(self.store, self._files, self._list_ready(), self._file_system)
-
-    def _list_ready(self) -> list[tuple[MessageQueue, list[FreshChunk | Run]]]:
-        """Returns the chunks that the next job saves: all fresh ones, and a limited number of scattered runs."""
-        ready, left = [], SCATTERED_FACTOR * self._options.save_bytes
-        for queue, chunks in self.store.list_ready():
-            if isinstance(chunks[0], Run):
-                if left < 0:
-                    continue
-                left -= sum(chunk.byte_count for chunk in chunks)
-            ready.append((queue, chunks))
-        return ready
+        ready, runs = self.store.list_ready(), self.store.list_scattered(SCATTERED_RUNS)
+        bytes_max = SCATTERED_FACTOR * self._options.save_bytes
+        return SaveJob(self.store, self._files, ready, runs, bytes_max, self._file_system)
 
     def _snapshot_job(self, state: Snapshotted, cut: int | None = None) -> SnapshotJob:
         position = self._applied_until

@@ -2,110 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import pyarrow as pa
-
-from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import LoggedMessage, MessageQueue
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.names import DELAY_TOPICS
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.log_reader import LogReader
-from rmqpull_broker.store.log.segments import CorruptLog
-from rmqpull_broker.store.queues.chunks import (
-    CHUNK_ROWS_MAX,
-    FreshChunk,
-    Run,
-    SavedChunk,
-    make_chunk,
-    merge_chunks,
-)
+from rmqpull_broker.store.queues.chunks import FreshChunk, Run, SavedChunk
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from rmqpull_broker.store.queues.queue_files import ChunkCache, QueueFiles, release_holes
+from rmqpull_broker.store.queues.gathering import Gatherer
+from rmqpull_broker.store.queues.queue_files import QueueFiles, release_holes
 from rmqpull_broker.store.snapshots import Snapshot, Snapshots
 from rmqpull_broker.store.vfs import FileSystem
 
-MESSAGE_BYTES_MAX = 64 << 20
-"""The most bytes of messages that a job keeps in memory."""
-
 
 class SaveJob:
-    """Saves chunks of consume queues to queue files, and scattered runs as chunks."""
+    """Saves chunks of consume queues to queue files, and scattered runs as chunks.
+
+    ``chunks`` are saved whole, and ``runs`` until ``bytes_max`` bytes of their rows are saved.
+    """
 
     def __init__(
         self,
         store: ConsumeQueues,
         files: QueueFiles,
-        chunks: Sequence[tuple[MessageQueue, list[FreshChunk | Run]]],
+        chunks: Sequence[tuple[MessageQueue, FreshChunk]],
+        runs: Sequence[tuple[MessageQueue, Run]],
+        bytes_max: int,
         file_system: FileSystem,
     ) -> None:
         self._store = store
         self._files = files
         self._chunks = chunks
+        self._runs = runs
+        self._bytes_max = bytes_max
         self._reader = LogReader(file_system)
-        # The parts of one message are in many queues.
-        self._messages = ChunkCache(MESSAGE_BYTES_MAX)
-        self._saved: list[list[SavedChunk]] = []
+        self._gatherer = Gatherer(self._reader.read)
+        self._saved: list[SavedChunk] = []
+        self._replaced: list[tuple[MessageQueue, list[Run], list[SavedChunk | Run]]] = []
 
     def run(self) -> None:
         """Writes the chunks. Raises OSError; the chunks before the failure are saved.
 
         Runs that the log does not have any more are left out, and it is raised at last that they are damaged.
         """
-        damage: CorruptLog | None = None
+        gathered = defaultdict[MessageQueue, list[SavedChunk]](list)
         try:
-            for _, chunks in self._chunks:
-                try:
-                    self._saved.append([chunk.saved(self._files.save(chunk.batch)) for chunk in self._join(chunks)])
-                except CorruptLog as error:
-                    self._saved.append([])
-                    damage = damage or error
+            for _, chunk in self._chunks:
+                self._saved.append(chunk.saved(self._files.save(chunk.batch)))
+            for queue, chunk in self._gatherer.gather(self._runs, self._bytes_max):
+                saved = chunk.saved(self._files.save(chunk.batch))
+                gathered[queue].append(saved)
         finally:
             self._reader.close()
-            self._messages = ChunkCache(0)
+            self._replaced = list(_replace_runs(self._runs, gathered))
         release_holes()
-        if damage is not None:
+        if (damage := self._gatherer.damage) is not None:
             raise OSError(str(damage)) from damage
-
-    def _join(self, chunks: Sequence[FreshChunk | Run]) -> Iterator[FreshChunk]:
-        """Yields the rows of chunks in chunks of full size."""
-        waiting, row_count = list[FreshChunk](), 0
-        for chunk in chunks:
-            for piece in [chunk] if isinstance(chunk, FreshChunk) else self._read_run(chunk):
-                waiting.append(piece)
-                row_count += piece.row_count
-                if row_count >= CHUNK_ROWS_MAX:
-                    yield merge_chunks(waiting)
-                    waiting, row_count = [], 0
-        if waiting:
-            yield merge_chunks(waiting)
-
-    def _read_run(self, run: Run) -> Iterator[FreshChunk]:
-        offset = run.first_offset
-        for part in run.parts:
-            rows = columns.place_rows(part.read(self._read_message), offset, run.store_ms, run.store_host)
-            yield make_chunk(offset, rows, run.written)
-            offset += part.row_count
-
-    def _read_message(self, message: LoggedMessage) -> pa.RecordBatch:
-        rows = self._messages.get(message)
-        if rows is None:
-            rows = self._reader.read(message)
-            self._messages.put(message, rows)
-        return rows
 
     def finish(self) -> None:
         """Replaces the rows of the saved chunks by their locations.
 
         The rows stay in the cache while there is room, except delayed messages, which are not read soon.
         """
-        for (queue, chunks), saved in zip(self._chunks, self._saved, strict=False):
-            if not saved:
-                self._store.leave(queue, chunks)
-            elif self._store.install(queue, chunks, saved) and queue.topic not in DELAY_TOPICS:
-                for chunk, its_place in zip(chunks, saved, strict=False):
-                    if isinstance(chunk, FreshChunk):
-                        self._files.cache(its_place.location, chunk.batch)
+        for (queue, chunk), saved in zip(self._chunks, self._saved, strict=False):
+            if self._store.install(queue, [chunk], [saved]) and queue.topic not in DELAY_TOPICS:
+                self._files.cache(saved.location, chunk.batch)
+        for queue, runs, replacement in self._replaced:
+            self._store.install(queue, runs, replacement)
+        for queue, run in self._gatherer.damaged:
+            self._store.leave(queue, run)
+
+
+def _replace_runs(
+    runs: Iterable[tuple[MessageQueue, Run]], gathered: Mapping[MessageQueue, Sequence[SavedChunk]]
+) -> Iterator[tuple[MessageQueue, list[Run], list[SavedChunk | Run]]]:
+    """Yields neighbouring runs of a queue, and what replaces them: saved chunks, and the rest of the last run."""
+    of_queues = defaultdict[MessageQueue, list[Run]](list)
+    for queue, run in runs:
+        of_queues[queue].append(run)
+    for queue, chunks in gathered.items():
+        held = of_queues[queue]
+        first_offsets = [run.first_offset for run in held]
+        for neighbours in _split_neighbours(chunks):
+            end = neighbours[-1].first_offset + neighbours[-1].row_count
+            begin_at = bisect.bisect_left(first_offsets, neighbours[0].first_offset)
+            replaced = held[begin_at : bisect.bisect_left(first_offsets, end)]
+            last = replaced[-1]
+            rest = [] if end == last.first_offset + last.row_count else [last.without_before(end)]
+            yield queue, replaced, [*neighbours, *rest]
+
+
+def _split_neighbours(chunks: Iterable[SavedChunk]) -> Iterator[list[SavedChunk]]:
+    """Yields lists of chunks that follow one another without a gap."""
+    found = list[SavedChunk]()
+    for chunk in chunks:
+        if found and found[-1].first_offset + found[-1].row_count != chunk.first_offset:
+            yield found
+            found = []
+        found.append(chunk)
+    yield found
 
 
 class SnapshotJob:

@@ -6,9 +6,10 @@ import pytest
 
 from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.state.facts import QueuesTrimmed
-from rmqpull_broker.store import jobs
 from rmqpull_broker.store.disk_storage import StorageOptions
+from rmqpull_broker.store.jobs import SaveJob
 from rmqpull_broker.store.log.log_reader import LogReader
+from rmqpull_broker.store.queues import chunks, gathering
 from rmqpull_broker.store.queues.chunks import Run, SavedChunk
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import BATCH, QUEUE, StorageHarness, list_files
@@ -50,38 +51,56 @@ def test_scattered_runs_of_all_commits_become_one_chunk_of_each_queue(broker: St
         assert (chunk.first_offset, chunk.row_count, chunk.size) == (0, 12, 60)
         assert (chunk.first_store_ms, chunk.last_store_ms) == (1_000, 1_001)
     assert (store.scattered_bytes, store.unsaved_bytes, both(broker)) == (0, 0, before)
-    assert store.list_ready() == []
+    assert (store.list_ready(), store.list_scattered(9)) == ([], [])
 
 
 @pytest.mark.parametrize(("rows_max", "sizes"), [(1, [3, 3, 3, 3]), (4, [6, 6]), (7, [9, 3]), (100, [12])])
 def test_chunks_have_the_usual_size(
     broker: StorageHarness, monkeypatch: pytest.MonkeyPatch, rows_max: int, sizes: list[int]
 ) -> None:
-    monkeypatch.setattr(jobs, "CHUNK_ROWS_MAX", rows_max)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS_MAX", rows_max)
     before = both(broker)
     broker.do(broker.storage._save_job())
-    chunks = list_chunks(broker)
-    assert [chunk.row_count for chunk in chunks] == sizes
-    assert [chunk.first_offset for chunk in chunks] == [sum(sizes[:at]) for at in range(len(sizes))]
+    saved = list_chunks(broker)
+    assert [chunk.row_count for chunk in saved] == sizes
+    assert [chunk.first_offset for chunk in saved] == [sum(sizes[:at]) for at in range(len(sizes))]
     assert both(broker) == before
 
 
-@pytest.mark.parametrize(("bytes_max", "reads"), [(1 << 20, 4), (1, 8)])
-def test_a_message_with_parts_of_many_queues_is_read_once_while_memory_allows(
-    broker: StorageHarness, monkeypatch: pytest.MonkeyPatch, bytes_max: int, reads: int
+@pytest.mark.parametrize(("bytes_max", "sizes"), [(1 << 20, [12]), (1, [3, 3, 3, 3])])
+def test_a_message_with_parts_of_many_queues_is_read_once_and_few_are_in_memory_together(
+    broker: StorageHarness, monkeypatch: pytest.MonkeyPatch, bytes_max: int, sizes: list[int]
 ) -> None:
-    monkeypatch.setattr(jobs, "MESSAGE_BYTES_MAX", bytes_max)
-    read, read_message = list[LoggedMessage](), LogReader.read
+    monkeypatch.setattr(gathering, "MESSAGE_BYTES_MAX", bytes_max)
+    before, read, read_message = both(broker), list[LoggedMessage](), LogReader.read
 
     def count(reader: LogReader, message: LoggedMessage) -> object:
         read.append(message)
         return read_message(reader, message)
 
-    job = broker.storage._save_job()
-    monkeypatch.setattr(LogReader, "read", count)
-    job.run()
-    assert len(read) == reads
-    assert len(set(read)) == 4
+    with monkeypatch.context() as counting:
+        counting.setattr(LogReader, "read", count)
+        broker.do(broker.storage._save_job())
+    assert len(read) == len(set(read)) == 4
+    assert [[chunk.row_count for chunk in list_chunks(broker, queue)] for queue in (QUEUE, SECOND)] == [sizes] * 2
+    assert both(broker) == before
+
+
+def test_a_job_saves_a_limited_part_of_a_long_run_and_the_next_one_goes_on(
+    broker: StorageHarness, disk: MemoryFileSystem
+) -> None:
+    before, store = both(broker), broker.storage.store
+    bytes_of_calls = [15, 30, 45, 60]  # of each queue: each call has three messages of five bytes for it
+    for saved in bytes_of_calls:
+        runs = store.list_scattered(1)  # of the oldest commit
+        broker.do(SaveJob(store, broker.storage._files, [], runs, 30, disk))
+        assert store.scattered_bytes == 2 * (60 - saved)
+        kinds = [type(chunk) for chunk in list_chunks(broker)]
+        assert kinds == sorted(kinds, key=lambda kind: kind is Run), "the oldest are saved"
+        assert both(broker) == before
+    assert Run not in kinds
+    broker.stop()
+    assert both(StorageHarness(disk, OPTIONS)) == before
 
 
 def test_rows_between_runs_stay_between_them(broker: StorageHarness, disk: MemoryFileSystem) -> None:
@@ -135,18 +154,19 @@ def test_rows_that_were_deleted_during_the_job_stay_deleted(broker: StorageHarne
 
 
 def test_a_damaged_run_is_left_and_the_others_are_saved(broker: StorageHarness, disk: MemoryFileSystem) -> None:
-    ((_, chunks), _) = broker.storage.store.list_ready()
-    part = chunks[0].parts[0] if isinstance(chunks[0], Run) else None
-    assert part is not None
-    assert isinstance(part.message, LoggedMessage)
+    store = broker.storage.store
+    (_, run), *_ = store.list_scattered(9)
+    message = run.parts[0].message
+    assert isinstance(message, LoggedMessage)
     broker.run(lambda draft: draft.add(QueuesTrimmed(((SECOND, 6),))))  # the second queue no longer needs the message
-    disk.files["00000000000000000000.log"][part.message.position + 100] ^= 1
-    job = broker.storage._save_job()
+    disk.files["00000000000000000000.log"][message.position + 100] ^= 1
     with pytest.raises(OSError, match=r"is damaged at offset .* fails its checksum"):
-        broker.do(job)
+        broker.do(broker.storage._save_job())
     assert [type(chunk) for chunk in list_chunks(broker)] == [Run, Run]
     assert [type(chunk) for chunk in list_chunks(broker, SECOND)] == [SavedChunk]
-    assert (broker.storage.store.list_ready(), broker.storage.store.scattered_bytes) == ([], 0)
+    broker.do(broker.storage._save_job())
+    assert [type(chunk) for chunk in list_chunks(broker)] == [Run, SavedChunk]
+    assert (store.list_ready(), store.list_scattered(9), store.scattered_bytes) == ([], [], 0)
     assert broker.bodies(SECOND) == [b"1 %d %d" % (call, at) for call in range(2) for at in (3, 4, 5)]
 
 

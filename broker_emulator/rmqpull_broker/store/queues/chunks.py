@@ -19,7 +19,6 @@ import struct
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
 from typing import NamedTuple, overload
 
 import pyarrow as pa
@@ -189,8 +188,20 @@ class RunParts(Sequence[RunPart]):
     def __getitem__(self, index: slice) -> RunParts: ...
     def __getitem__(self, index: int | slice) -> RunPart | RunParts:
         if isinstance(index, slice):
-            return RunParts(self[each] for each in range(*index.indices(len(self))))
+            return self._slice(*index.indices(len(self)))
         return RunPart(self._messages[index], *self._numbers[3 * index : 3 * index + 3])
+
+    def _slice(self, begin: int, end: int, step: int) -> RunParts:
+        assert step == 1, "parts stay in order"
+        taken, rows_before = RunParts(), self.ends[begin - 1] if begin else 0
+        taken._messages, taken._numbers = self._messages[begin:end], self._numbers[3 * begin : 3 * end]
+        taken.ends = array("q", [row - rows_before for row in self.ends[begin:end]])
+        return taken
+
+    @property
+    def byte_count(self) -> int:
+        """The sum of the sizes."""
+        return sum(self._numbers[2::3])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -254,7 +265,7 @@ class Run(NamedTuple):
             first_offset=self.first_offset + rows,
             row_count=self.row_count - rows,
             parts=left,
-            byte_count=sum(part.size for part in left),
+            byte_count=left.byte_count,
         )
 
 
@@ -276,20 +287,19 @@ def span(first: LogRange, last: LogRange) -> LogRange:
     )
 
 
-def merge_chunks(chunks: Sequence[FreshChunk]) -> FreshChunk:
-    """Returns chunks that follow one another as one."""
-    if len(chunks) == 1:
-        return chunks[0]
-    written = reduce(span, (chunk.written for chunk in chunks))
-    batch = columns.concat_batches([chunk.batch for chunk in chunks])
-    return make_chunk(chunks[0].first_offset, batch, written)
-
-
 def make_chunk(first_offset: int, batch: pa.RecordBatch, written: LogRange) -> FreshChunk:
     """Makes a chunk of a batch of ``columns.STORED_SCHEMA``."""
     times = batch.column("storeTimestamp")
     first_ms, last_ms = times[0].value // 1000, times[batch.num_rows - 1].value // 1000
     return FreshChunk(first_offset, batch.num_rows, first_ms, last_ms, written, batch, batch.nbytes)
+
+
+def make_run(first_offset: int, message: LoggedMessage, rows: pa.RecordBatch, written: LogRange) -> Run:
+    """Returns the rows of a whole message where the log has them. ``rows`` are the same rows, in a queue."""
+    store_ms, host = rows.column("storeTimestamp")[0].value // 1000, rows.column("storeHost")[0].as_py()
+    size = columns.count_bytes(rows)
+    part = RunPart(message, 0, rows.num_rows, size)
+    return Run(first_offset, rows.num_rows, store_ms, host, written, RunParts([part]), size)
 
 
 def encode_chunk(batch: pa.RecordBatch) -> tuple[list[bytes | memoryview], int]:

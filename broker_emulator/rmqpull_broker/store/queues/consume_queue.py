@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice, takewhile
 
 import pyarrow as pa
 
@@ -59,15 +60,16 @@ class ConsumeQueue:
         self._ends = [chunk.first_offset + chunk.row_count for chunk in saved]  # the offset after each chunk
         self._chunks_end = unsaved_from
         self._final_count = len(self._chunks)
-        # Chunks that are in no queue file, in order, by their first offsets: fresh ones, and scattered runs.
-        self._unsaved: dict[int, FreshChunk | Run] = {
+        # Chunks that are in no queue file, in order, by their first offsets.
+        self._fresh: dict[int, FreshChunk] = {}
+        self._scattered: dict[int, Run] = {
             run.first_offset: run for run in saved if isinstance(run, Run) and run.is_scattered
         }
         self._tail = Tail()
         self._last_store_ms = saved[-1].last_store_ms if saved else 0
         self.unsaved_bytes = 0
         """The memory of rows that are not saved."""
-        self.scattered_bytes = sum(run.byte_count for run in self._unsaved.values())
+        self.scattered_bytes = sum(run.byte_count for run in self._scattered.values())
         """The bytes of rows in scattered runs."""
 
     def bounds(self) -> Bounds:
@@ -126,7 +128,7 @@ class ConsumeQueue:
         self._ends.insert(index, chunk.first_offset + chunk.row_count)
         self._final_count += 1
         self.unsaved_bytes += chunk.byte_count
-        self._unsaved = dict(sorted([*self._unsaved.items(), (chunk.first_offset, chunk)]))
+        self._fresh = dict(sorted([*self._fresh.items(), (chunk.first_offset, chunk)]))
 
     def append_run(self, run: Run) -> None:
         """Adds rows where they are. The first must have the queue's max offset."""
@@ -139,7 +141,7 @@ class ConsumeQueue:
         self._final_count = len(self._chunks)
         self.unsaved_bytes += run.memory_bytes
         if run.is_scattered:
-            self._unsaved[run.first_offset] = run
+            self._scattered[run.first_offset] = run
             self.scattered_bytes += run.byte_count
 
     def seal(self, until_offset: int) -> None:
@@ -168,7 +170,7 @@ class ConsumeQueue:
                 break
             self._chunks.pop()
             self._ends.pop()
-            del self._unsaved[last.first_offset]
+            del self._fresh[last.first_offset]
             chunk = last.merge(chunk)
         is_full = chunk.is_full
         if is_full and self._packs:
@@ -177,7 +179,7 @@ class ConsumeQueue:
             self.unsaved_bytes += chunk.byte_count
         self._chunks.append(chunk)
         self._ends.append(self._chunks_end)
-        self._unsaved[chunk.first_offset] = chunk
+        self._fresh[chunk.first_offset] = chunk
         if is_full:
             self._final_count = len(self._chunks)
 
@@ -190,7 +192,7 @@ class ConsumeQueue:
 
     def list_fresh(self) -> list[FreshChunk]:
         """Returns the chunks whose rows are only in the log and in memory, in order."""
-        return [chunk for chunk in self._unsaved.values() if isinstance(chunk, FreshChunk)]
+        return list(self._fresh.values())
 
     def list_held(self) -> Iterator[HeldRows]:
         """Yields the rows that are in memory, in the pieces in which they may be deleted."""
@@ -203,22 +205,30 @@ class ConsumeQueue:
                     until = chunk.written.until_position
                     yield HeldRows(chunk.first_offset + end, until, chunk.store_ms, part.memory_bytes)
 
-    def list_ready(self) -> list[list[FreshChunk | Run]]:
-        """Returns the final chunks that are not saved, in order. Those of one list may become one chunk."""
+    def list_ready(self) -> list[FreshChunk]:
+        """Returns the final chunks whose rows are in memory, in order."""
         final_until = self._ends[self._final_count - 1] if self._final_count else 0
-        groups: list[list[FreshChunk | Run]] = []
-        for chunk in self._unsaved.values():
-            if chunk.first_offset >= final_until:
-                break
-            last = groups[-1][-1] if groups else None
-            if isinstance(chunk, Run) and isinstance(last, Run) and _are_neighbours(last, chunk):
-                groups[-1].append(chunk)
-            else:
-                groups.append([chunk])
-        return groups
+        return list(takewhile(lambda chunk: chunk.first_offset < final_until, self._fresh.values()))
 
-    def install(self, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk]) -> bool:
-        """Replaces chunks of :meth:`list_ready` by their locations. False when the queue no longer has them."""
+    @property
+    def scattered_count(self) -> int:
+        """The number of scattered runs that can be saved."""
+        return len(self._scattered)
+
+    def list_scattered(self, until_position: int) -> list[Run]:
+        """Returns the scattered runs whose commits end at or before a log position, in order."""
+        return list(takewhile(lambda run: run.written.until_position <= until_position, self._scattered.values()))
+
+    def find_scattered_until(self, count: int) -> int:
+        """Returns the log position at the end of the commit that has the ``count``th scattered run, or the last."""
+        run = next(islice(self._scattered.values(), min(count, len(self._scattered)) - 1, None))
+        return run.written.until_position
+
+    def install(self, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk | Run]) -> bool:
+        """Replaces ready chunks by their locations, or scattered runs by chunks and the rest of the last run.
+
+        False when the queue no longer has them.
+        """
         begin = bisect.bisect_right(self._ends, chunks[0].first_offset)
         found = self._chunks[begin : begin + len(chunks)]
         if len(found) < len(chunks) or any(own is not given for own, given in zip(found, chunks, strict=True)):
@@ -228,29 +238,34 @@ class ConsumeQueue:
         self._chunks[begin : begin + len(chunks)] = saved
         self._ends[begin : begin + len(chunks)] = [chunk.first_offset + chunk.row_count for chunk in saved]
         self._final_count += len(saved) - len(chunks)
+        if isinstance(rest := saved[-1], Run):
+            self._count_first(rest)
         return True
 
-    def leave(self, chunks: Sequence[FreshChunk | Run]) -> None:
-        """Lists runs as ready no more."""
-        for chunk in chunks:
-            if isinstance(chunk, Run) and self._unsaved.get(chunk.first_offset) is chunk:
-                del self._unsaved[chunk.first_offset]
-                self.scattered_bytes -= chunk.byte_count
+    def _count_first(self, run: Run) -> None:
+        """Counts a run again that has lost its first parts. It is scattered like before, and in order."""
+        self._scattered = dict(sorted([(run.first_offset, run), *self._scattered.items()]))
+        self.scattered_bytes += run.byte_count
+
+    def leave(self, run: Run) -> None:
+        """Lists a run as scattered no more."""
+        if self._scattered.get(run.first_offset) is run:
+            del self._scattered[run.first_offset]
+            self.scattered_bytes -= run.byte_count
 
     def _forget(self, chunk: FreshChunk | SavedChunk | Run) -> None:
         """Counts a chunk no longer."""
-        is_unsaved = self._unsaved.pop(chunk.first_offset, None) is not None
         if isinstance(chunk, Run):
             self.unsaved_bytes -= chunk.memory_bytes
-            self.scattered_bytes -= chunk.byte_count if is_unsaved else 0
+            self.leave(chunk)
         elif isinstance(chunk, FreshChunk):
             self.unsaved_bytes -= chunk.byte_count
+            self._fresh.pop(chunk.first_offset, None)
 
     @property
     def loose_bytes(self) -> int:
         """The approximate bytes that are neither saved nor ready to be saved."""
-        ready = (chunk for group in self.list_ready() for chunk in group)
-        return self.unsaved_bytes - sum(chunk.byte_count for chunk in ready if isinstance(chunk, FreshChunk))
+        return self.unsaved_bytes - sum(chunk.byte_count for chunk in self.list_ready())
 
     @property
     def unsaved_from(self) -> int:
@@ -266,7 +281,7 @@ class ConsumeQueue:
 
     def find_unsaved_since(self, position: int) -> int:
         """Returns the log position of the oldest write whose rows a snapshot has to hold, or ``position``."""
-        fresh = next((chunk for chunk in self._unsaved.values() if isinstance(chunk, FreshChunk)), None)
+        fresh = next(iter(self._fresh.values()), None)
         if fresh is not None:
             return fresh.written.from_position
         return position if self._tail.written is None else self._tail.written.from_position
@@ -370,20 +385,15 @@ class ConsumeQueue:
         """Drops the parts before the min offset of the first chunk, because the log may no longer have them."""
         first = self._chunks[0] if self._chunks else None
         if isinstance(first, Run) and (left := first.without_before(self._min_offset)) is not first:
-            is_unsaved = first.first_offset in self._unsaved
+            is_scattered = first.first_offset in self._scattered
             self._forget(first)
             self._chunks[0] = left
             self.unsaved_bytes += left.memory_bytes
-            if is_unsaved:
-                self._unsaved = {left.first_offset: left, **self._unsaved}
-                self.scattered_bytes += left.byte_count
+            if is_scattered:
+                self._count_first(left)
 
 
 def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:
     rows, byte_count = last.row_count + chunk.row_count, last.byte_count + chunk.byte_count
     is_small = rows <= chunks.CHUNK_ROWS_MAX and byte_count <= chunks.CHUNK_BYTES_MAX
     return last.row_count <= chunk.row_count and is_small
-
-
-def _are_neighbours(run: Run, following: Run) -> bool:
-    return run.first_offset + run.row_count == following.first_offset

@@ -15,7 +15,6 @@ from rmqpull_broker.core.state.facts import (
     ClockRead,
     ColumnsStored,
     Fact,
-    QueuePart,
     QueuesTrimmed,
     RowsStored,
     TopicDeleted,
@@ -26,8 +25,9 @@ from rmqpull_broker.core.state.stage_facts import ColumnsStaged, Splice, StagesC
 from rmqpull_broker.store.log import logged_columns
 from rmqpull_broker.store.log.logged_columns import locate_parts
 from rmqpull_broker.store.log.rows import LoggedRows
-from rmqpull_broker.store.queues.chunks import FreshChunk, Run, RunPart, RunParts, SavedChunk, span
+from rmqpull_broker.store.queues.chunks import FreshChunk, Run, SavedChunk, make_run, span
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue, ReadMessage
+from rmqpull_broker.store.queues.gathering import choose_scattered
 from rmqpull_broker.store.queues.memory_retention import ClockReads, find_memory_cut
 from rmqpull_broker.store.queues.segment_marks import SegmentMark, SegmentMarks, SplicedSegment
 from rmqpull_broker.store.queues.staged_rows import JoinedStages, StagedIndex, StagedRows
@@ -185,7 +185,7 @@ class ConsumeQueues:
             begin += part.row_count
             queue = self._find_or_create(part.queue)
             if place is not None and part.row_count >= logged_columns.RUN_ROWS_MIN:
-                self._change(queue, partial(queue.append_run, _make_run(part, place[0], rows, written)))
+                self._change(queue, partial(queue.append_run, make_run(part.first_offset, place[0], rows, written)))
                 continue
             if part.row_count <= small_rows:
                 rows = columns.concat_batches([rows])
@@ -323,9 +323,13 @@ class ConsumeQueues:
 
     # --- saving --------------------------------------------------------------------------------------------------
 
-    def list_ready(self) -> list[tuple[MessageQueue, list[FreshChunk | Run]]]:
-        """Returns the chunks that may be saved, in order for each queue. Those of one list may become one chunk."""
-        return [(queue, chunks) for queue, held in self._queues.items() for chunks in held.list_ready()]
+    def list_ready(self) -> list[tuple[MessageQueue, FreshChunk]]:
+        """Returns the chunks in memory that may be saved, in order for each queue."""
+        return [(queue, chunk) for queue, held in self._queues.items() for chunk in held.list_ready()]
+
+    def list_scattered(self, count: int) -> list[tuple[MessageQueue, Run]]:
+        """Returns the oldest scattered runs, about so many, in order for each queue."""
+        return choose_scattered(self._queues.items(), count)
 
     def finalize_down_to(self, byte_count: int) -> None:
         """Makes chunks of the largest queues ready to be saved, until at most ``byte_count`` bytes are not ready."""
@@ -337,7 +341,9 @@ class ConsumeQueues:
             left -= loose_bytes
             self._change(queue, queue.finalize)
 
-    def install(self, queue: MessageQueue, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk]) -> bool:
+    def install(
+        self, queue: MessageQueue, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk | Run]
+    ) -> bool:
         """Replaces the rows of chunks by their locations. False when the queue no longer has them."""
         consume_queue = self._queues.get(queue)
         if consume_queue is None:
@@ -348,10 +354,10 @@ class ConsumeQueues:
         self.scattered_bytes += consume_queue.scattered_bytes - scattered
         return is_installed
 
-    def leave(self, queue: MessageQueue, chunks: Sequence[FreshChunk | Run]) -> None:
-        """Saves runs no more, because the log does not have them."""
+    def leave(self, queue: MessageQueue, run: Run) -> None:
+        """Saves a run no more, because the log does not have it."""
         if (consume_queue := self._queues.get(queue)) is not None:
-            self._change(consume_queue, partial(consume_queue.leave, chunks))
+            self._change(consume_queue, partial(consume_queue.leave, run))
 
     # --- snapshots -----------------------------------------------------------------------------------------------
 
@@ -390,11 +396,3 @@ class ConsumeQueues:
         )
         self.segments.restore(found, spliced, has_messages=has_messages)
         self.staged.restore(staged)
-
-
-def _make_run(part: QueuePart, message: LoggedMessage, rows: pa.RecordBatch, written: LogRange) -> Run:
-    """Returns the rows of a large part where the log has them. ``rows`` are the same rows."""
-    store_ms = rows.column("storeTimestamp")[0].value // 1000
-    host, size = rows.column("storeHost")[0].as_py(), columns.count_bytes(rows)
-    run_part = RunPart(message, 0, part.row_count, size)
-    return Run(part.first_offset, part.row_count, store_ms, host, written, RunParts([run_part]), size)

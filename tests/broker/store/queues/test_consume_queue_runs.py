@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import accumulate
 from typing import Any
 
@@ -24,7 +25,6 @@ from rmqpull_broker.store.queues.chunks import (
     RunParts,
     SavedChunk,
     make_chunk,
-    merge_chunks,
 )
 from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 from tests.harness.written_messages import QUEUES, WrittenMessages, lower_part_limits, make_rows
@@ -106,29 +106,46 @@ class QueueLife:
         self.queue.finalize()
 
     def list_ready(self) -> None:
-        self._listed = self.queue.list_ready()
+        runs = self.queue.list_scattered(1 << 40)
+        neighbours: list[list[FreshChunk | Run]] = []
+        for run in runs:
+            if neighbours and neighbours[-1][-1].first_offset + neighbours[-1][-1].row_count == run.first_offset:
+                neighbours[-1].append(run)
+            else:
+                neighbours.append([run])
+        self._listed = neighbours
+        self._listed += [[chunk] for chunk in self.queue.list_ready()]
 
-    def save(self, number: int) -> None:
-        """Saves what was listed, which the queue may no longer have."""
-        if self._listed:
-            group = self._listed.pop(number % len(self._listed))
-            pieces, saved = list[FreshChunk](), list[SavedChunk]()
-            for chunk in group:
-                pieces += [chunk] if isinstance(chunk, FreshChunk) else self._read_run(chunk)
-            # As a job, but with chunks of any number of pieces.
-            step = number % 3 + 1 if isinstance(group[0], Run) else len(pieces)
-            for begin in range(0, len(pieces), step):
-                merged = merge_chunks(pieces[begin : begin + step])
-                location = Location(len(self.files), 0, 0, 0)
-                self.files[location] = merged.batch
-                saved.append(merged.saved(location))
-            own = {id(chunk) for held in self.queue.list_ready() for chunk in held}
-            assert self.queue.install(group, saved) == all(id(chunk) in own for chunk in group)
+    def save(self, number: int, left: int) -> None:
+        """Saves what was listed, which the queue may no longer have, up to ``left`` parts of the last run."""
+        if not self._listed:
+            return
+        group = self._listed.pop(number % len(self._listed))
+        pieces, saved = list[FreshChunk](), list[SavedChunk | Run]()
+        for chunk in group:
+            pieces += [chunk] if isinstance(chunk, FreshChunk) else self._read_run(chunk)
+        last = group[-1]
+        if isinstance(last, Run) and 0 < left < len(last.parts):
+            del pieces[-left:]
+        # As a job, but with chunks of any number of pieces.
+        step = number % 3 + 1
+        for begin in range(0, len(pieces), step):
+            merged = reduce(FreshChunk.merge, pieces[begin : begin + step])
+            location = Location(len(self.files), 0, 0, 0)
+            self.files[location] = merged.batch
+            saved.append(merged.saved(location))
+        end = saved[-1].first_offset + saved[-1].row_count
+        if isinstance(last, Run) and end < last.first_offset + last.row_count:
+            saved.append(last.without_before(end))
+        own = {id(chunk) for chunk in (*self.queue.list_ready(), *self.queue.list_scattered(1 << 40))}
+        assert self.queue.install(group, saved) == all(id(chunk) in own for chunk in group)
 
     def leave(self, number: int) -> None:
-        """Runs are not saved, because the log is damaged."""
+        """A run is not saved, because the log is damaged."""
         if self._listed:
-            self.queue.leave(self._listed.pop(number % len(self._listed)))
+            for chunk in self._listed.pop(number % len(self._listed)):
+                if isinstance(chunk, Run):
+                    self.queue.leave(chunk)
 
     def _read_run(self, run: Run) -> Iterator[FreshChunk]:
         offset = run.first_offset
@@ -184,8 +201,7 @@ class QueueLife:
         assert queue.bounds() == Bounds(self.min_offset, len(self.model))
         assert queue.last_store_ms == (self.model[-1].store_timestamp_ms if len(self.model) > self.min_offset else 0)
         runs = [chunk for chunk in queue.list_saved() if isinstance(chunk, Run)]
-        ready = [chunk for group in queue.list_ready() for chunk in group]
-        scattered = [chunk for chunk in ready if isinstance(chunk, Run)]
+        scattered = queue.list_scattered(1 << 40)
         assert queue.scattered_bytes == sum(run.byte_count for run in scattered)
         assert all(run.byte_count == sum(part.size for part in run.parts) for run in runs)
         assert all([*run.parts.ends] == [*accumulate(part.row_count for part in run.parts)] for run in runs)
@@ -193,8 +209,9 @@ class QueueLife:
         tail_bytes = sum(tail.ROW_BYTES + len(row.message.body) for row in queue._tail.rows)
         assert queue.unsaved_bytes == tail_bytes + sum(chunk.byte_count for chunk in queue.list_fresh())
         assert 0 <= queue.loose_bytes <= queue.unsaved_bytes
-        offsets = [chunk.first_offset for chunk in queue._unsaved.values()]
-        assert offsets == sorted(offsets) == list(queue._unsaved)
+        for unsaved in (queue._fresh, queue._scattered):
+            offsets = [chunk.first_offset for chunk in unsaved.values()]
+            assert offsets == sorted(offsets) == list(unsaved)
         assert queue._final_count <= len(queue._chunks) == len(queue._ends)
 
 
@@ -206,8 +223,8 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(["run", "neighbours"]), st.lists(st.integers(1, 2), min_size=1, max_size=5)),
     st.tuples(st.just("trim"), PERCENT),
     st.tuples(st.sampled_from(["finalize", "list_ready", "list_ready", "restore"])),
-    st.tuples(st.just("save"), st.integers(0, 9)),
-    st.tuples(st.just("save"), st.integers(0, 9)),
+    st.tuples(st.just("save"), st.integers(0, 9), st.integers(0, 2)),
+    st.tuples(st.just("save"), st.integers(0, 9), st.integers(0, 2)),
     st.tuples(st.just("leave"), st.integers(0, 9)),
     st.tuples(st.just("read"), PERCENT, PERCENT),
     st.tuples(st.just("find"), PERCENT),
@@ -222,4 +239,5 @@ def test_a_queue_with_runs_is_a_list_of_rows(steps: list[tuple[Any, ...]]) -> No
         life.check()
     life.trim(100)
     assert (life.queue.unsaved_bytes, life.queue.scattered_bytes, life.queue.list_saved()) == (0, 0, [])
-    assert (life.queue.list_ready(), life.queue.list_unsaved(QUEUES[0])) == ([], [])
+    assert (life.queue.list_ready(), life.queue.list_scattered(1 << 40)) == ([], [])
+    assert life.queue.list_unsaved(QUEUES[0]) == []
