@@ -1,23 +1,31 @@
-"""A Python source with prepared batches: the most that Spark can take from any Python source.
+"""A Python source with prepared batches, and a sink that drops all: the most that Spark can exchange with Python.
 
-With the option ``endpoints``, its tasks get the same batches over gRPC from ``bench.bare_grpc_server``, fetching each
-while Spark takes the previous one.
+With the option ``endpoints``, tasks that read get the same batches over gRPC from ``bench.bare_grpc_server``, fetching
+each while Spark takes the previous one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 import grpc
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from bench.ready_batches import row_batch, rows_of_a_batch
 from pyspark_rmqpull.schema import ROW_SCHEMA
-from pyspark_rmqpull.spark_releases.release import SupportsTriggerAvailableNow
+from pyspark_rmqpull.spark_releases.release import DataSourceStreamArrowWriter, SupportsTriggerAvailableNow
 from rmqpull_proto import rpc
 from rmqpull_proto.columns import PULL_SCHEMA, write_stream
 from rmqpull_proto.columns_response import ReceivedColumns
@@ -27,7 +35,9 @@ _LIMITS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_leng
 
 
 class CeilingSource(DataSource):
-    """Options: ``partitions``, ``rowsPerPartition``, ``bodyBytes``, ``endpoints``."""
+    """Options of reads: ``partitions``, ``rowsPerPartition``, ``bodyBytes``, ``endpoints``. Option of batch writes:
+    ``rows``.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -41,6 +51,12 @@ class CeilingSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _BatchReader(schema, self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return _DroppingWriter(int(self.options["rows"]))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return _DroppingStreamWriter()
 
 
 class _Ready:
@@ -112,3 +128,36 @@ class _StreamReader(_Ready, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
         return self._parts() if start != end else []
+
+
+@dataclass
+class _Dropped(WriterCommitMessage):
+    rows: int
+
+
+class _DroppingWriter(DataSourceArrowWriter):
+    """Drops all batches. The write fails unless Spark hands over so many rows."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _Dropped(sum(batch.num_rows for batch in iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        written = sum(message.rows for message in messages if isinstance(message, _Dropped))
+        if written != self._rows:
+            raise ValueError(f"Spark has written {written} rows instead of {self._rows}")
+
+
+class _DroppingStreamWriter(DataSourceStreamArrowWriter):
+    """Drops all batches of a query. Spark has the numbers of its rows."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _Dropped(sum(batch.num_rows for batch in iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass

@@ -45,6 +45,10 @@ class Costs:
         """Returns the median of each kind."""
         return {kind: statistics.median(run[kind] for run in self.runs[contender]) for kind in self.kinds}
 
+    def sums(self, contender: str) -> list[float]:
+        """Returns the seconds of all kinds together, by run."""
+        return [sum(run.values()) for run in self.runs[contender]]
+
     def as_json(self) -> dict[str, Any]:
         """Returns all figures."""
         return {"title": self.title, "kinds": list(self.kinds), "runs": self.runs}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -57,10 +58,12 @@ class Kafka:
     endpoints: str
     process: Process
 
-    def create(self, spark: SparkSession, topic: str, partitions: int) -> None:
-        """Creates a topic."""
+    def create(
+        self, spark: SparkSession, topic: str, partitions: int, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Creates a topic, with some settings of its own."""
         jvm = _jvm(spark)
-        new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, 1)
+        new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, 1).configs(dict(settings))
         with self._admin(spark) as admin:
             _done(jvm, admin.createTopics(jvm.java.util.Collections.singletonList(new)).all())
 

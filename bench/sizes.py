@@ -28,7 +28,7 @@ class Sizes:
     rows: int = size(8_000_000, "Rows of the topic for whole reads.")
     queues: int = size(8, "Queues of that topic, and partitions in Kafka.")
     body_bytes: int = size(100, "Bytes of each body.")
-    written_rows: int = size(1_000_000, "Rows of each batch write.")
+    written_rows: int = size(4_000_000, "Rows of each batch write.")
     staged_rows: int = size(10_000_000, "Rows of one large commit.")
     commits: int = size(10_000, "Commits of 1,000 rows each, which are read afterwards.")
     stream_batches: int = size(100, "Micro-batches of each stream write.")

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
+from bench.comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
 from bench.latency import percentile
 from bench.results import Aim
 from bench.servers import broker
@@ -32,7 +32,8 @@ def stream_writes(context: BenchContext) -> Iterator[Comparison]:
     """Measures the median time of Spark's step addBatch, which writes the rows of a micro-batch and commits them.
 
     The rows are those of Spark's own source of fixed micro-batches. Ours are stored exactly once, Kafka's at least
-    once. In each run the contenders take turns, with a new query.
+    once, and the ceiling's by no one: a Python sink drops them. In each run the contenders take turns, with a new
+    query.
     """
     sizes, peer = context.sizes, context.kafka
     asked = {"micro-batches": sizes.stream_batches, "rows of each": BATCH_ROWS, "queues": sizes.queues}
@@ -43,7 +44,10 @@ def stream_writes(context: BenchContext) -> Iterator[Comparison]:
         running = kept.enter_context(broker(Path(folder) / "data", {TOPIC: sizes.queues}))
         write = partial(_measure_query, context.spark, sizes.stream_batches, sizes.body_bytes)
         ours = {"endpoints": running.endpoints, "topic": TOPIC, "delivery": "exactly-once"}
-        contenders: dict[str, Callable[[], float]] = {OURS: partial(write, "rmqpull", "body", ours)}
+        contenders: dict[str, Callable[[], float]] = {
+            CEILING: partial(write, "ceiling", "body", {}),
+            OURS: partial(write, "rmqpull", "body", ours),
+        }
         if peer is not None:
             with contain_failure(KAFKA, comparison):
                 peer.create(context.spark, TOPIC, sizes.queues)

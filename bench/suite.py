@@ -27,7 +27,7 @@ from bench.apache_writing import apache_writes
 from bench.artifacts import KAFKA_VERSION
 from bench.cold_and_memory import cold, memory
 from bench.commits import commits
-from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
+from bench.comparison import KAFKA, OURS, Comparison, document, reason_of
 from bench.costs import Costs
 from bench.kafka import Kafka, kafka
 from bench.latency import latency
@@ -45,7 +45,6 @@ from bench.writing import writes
 from processes.maven import SoftwareMissing
 
 RESULTS = Path(__file__).with_name("results")
-CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"
 WORKLOADS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
     "reads": reads,
     "latency": latency,
@@ -168,10 +167,9 @@ def main(
     console.print(conditions(kept), *reasons(found.comparisons), sep="\n")
     if is_whole:
         file.rename(RESULTS / f"{suite.name}.json")
-        if suite is ON_OURS:
-            from bench.chart import draw  # other workloads need no matplotlib
+        from bench.chart import draw_kept  # other runs need no matplotlib
 
-            draw(comparisons_of(kept), CHART)
+        draw_kept([RESULTS / f"{whole.name}.json" for whole in (ON_OURS, ON_APACHE)])
     sys.exit(1 if any(comparison.failed for comparison in found.comparisons) else 0)
 
 

@@ -1,62 +1,102 @@
-"""The workload that writes a batch: the same rows to rmqpull's broker, exactly once and at least once, and to Kafka."""
+"""The workload that writes a batch: the same rows to rmqpull's broker and to Kafka, synced and not, and to nothing."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
-from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
+from bench.comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
 from bench.costs import Costs
 from bench.kafka import Kafka
 from bench.processor_time import BROKER, KINDS, spent, wait_for_ended_queries
 from bench.results import Aim
-from bench.servers import broker
+from bench.servers import Server, broker
 from bench.topics import BenchContext, of_kafka, ours
 
 AT_LEAST_ONCE = f"{OURS}, at least once"
-KAFKA_TOPIC = "written"
-GUARANTEES = {OURS: "exactly-once", AT_LEAST_ONCE: "at-least-once"}
-"""The values of option `delivery`. Each is written to a topic of the same name."""
+UNSYNCED = f"{OURS}, exactly once, not synced"
+SYNCED_KAFKA = f"{KAFKA}, synced"
+KAFKA_TOPICS: Mapping[str, Mapping[str, str]] = {KAFKA: {}, SYNCED_KAFKA: {"flush.messages": "1"}}
+"""The settings of Kafka's topics by contender. By default, it syncs nothing before it answers."""
 PARTITIONS = 8
 """The number of Spark partitions that write, on the threads of the session."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a contender of this project writes: a topic of its own."""
+
+    endpoints: str
+    topic: str
+    delivery: str
 
 
 def writes(context: BenchContext) -> Iterator[Comparison]:
     """Measures writes of rows with a body and a property. Every run adds the same number, and all are counted at the
     end.
     """
-    sizes, peer = context.sizes, context.kafka
-    asked = {"rows": sizes.written_rows, "queues": sizes.queues, "body bytes": sizes.body_bytes}
-    title, aims = "batch write, exactly once", {KAFKA: Aim(at_least=2)}
+    sizes, peer, count = context.sizes, context.kafka, context.sizes.written_rows
+    asked = {"rows": count, "queues": sizes.queues, "body bytes": sizes.body_bytes}
+    title, aims = "batch write, exactly once", {KAFKA: Aim(at_least=1), CEILING: Aim(at_least=0.4)}
     comparison = Comparison("batch-write", title, "rows/s", aims, asked, not_run=dict(context.not_run))
-    rows = make_rows(context.spark, sizes.written_rows, sizes.body_bytes)
+    rows = make_rows(context.spark, count, sizes.body_bytes)
     with ExitStack() as kept:
-        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="rmqpull-bench-"))
-        topics = dict.fromkeys(GUARANTEES.values(), sizes.queues)
-        running = kept.enter_context(broker(Path(folder), topics))
+        synced = kept.enter_context(_run_broker("SYNC_FLUSH", sizes.queues, "once", "repeatedly"))
+        unsynced = kept.enter_context(_run_broker("ASYNC_FLUSH", sizes.queues, "unsynced"))
+        targets = {
+            OURS: Target(synced.endpoints, "once", "exactly-once"),
+            AT_LEAST_ONCE: Target(synced.endpoints, "repeatedly", "at-least-once"),
+            UNSYNCED: Target(unsynced.endpoints, "unsynced", "exactly-once"),
+        }
         contenders: dict[str, Callable[[], float]] = {
-            name: partial(_rate, rows, sizes.written_rows, running.endpoints, guarantee)
-            for name, guarantee in GUARANTEES.items()
+            CEILING: partial(drop_rows, rows, count),
+            **{name: partial(write_rows, rows, vars(target)) for name, target in targets.items()},
         }
         if peer is not None:
-            with contain_failure(KAFKA, comparison):
-                peer.create(context.spark, KAFKA_TOPIC, sizes.queues)
-            kept.callback(peer.delete, context.spark, KAFKA_TOPIC)
-            contenders[KAFKA] = partial(_rate_of_kafka, rows, sizes.written_rows, peer)
+            contenders |= kept.enter_context(run_kafka_sinks(context, peer, rows, comparison))
         costs, taken = Costs("batch write", KINDS), partial(_spent, peer)
-        watched = {name: costs.watch(name, sizes.written_rows, rate, taken) for name, rate in contenders.items()}
+        rates = {name: partial(_rate, count, seconds) for name, seconds in contenders.items()}
+        watched = {name: costs.watch(name, count, rate, taken) for name, rate in rates.items()}
         measure(comparison, watched, sizes.runs)
         costs.drop_warm_ups()
         context.costs.append(costs)
-        _check(comparison, context, running.endpoints)  # before a contender gets its figures
+        _check(comparison, context, targets)  # before a contender gets its figures
     yield comparison
+
+
+@contextmanager
+def _run_broker(flush: str, queues: int, *topics: str) -> Iterator[Server]:
+    with (
+        tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder,
+        broker(Path(folder), dict.fromkeys(topics, queues), "--property", f"flushDiskType={flush}") as running,
+    ):
+        yield running
+
+
+@contextmanager
+def run_kafka_sinks(
+    context: BenchContext, peer: Kafka, rows: DataFrame, comparison: Comparison
+) -> Iterator[dict[str, Callable[[], float]]]:
+    """Yields Kafka's contenders, each with a topic of its own, until the block ends. Each returns seconds."""
+    with ExitStack() as kept:
+        for name, settings in KAFKA_TOPICS.items():
+            with contain_failure(name, comparison):
+                peer.create(context.spark, kafka_topic(name), context.sizes.queues, settings)
+                kept.callback(peer.delete, context.spark, kafka_topic(name))
+        yield {name: partial(write_rows_to_kafka, rows, peer, kafka_topic(name)) for name in KAFKA_TOPICS}
+
+
+def kafka_topic(contender: str) -> str:
+    """Returns the topic that a contender of Kafka's writes."""
+    return "synced" if contender == SYNCED_KAFKA else "written"
 
 
 def make_rows(spark: SparkSession, count: int, body_bytes: int) -> DataFrame:
@@ -67,21 +107,29 @@ def make_rows(spark: SparkSession, count: int, body_bytes: int) -> DataFrame:
 
 def write_rows(rows: DataFrame, options: Mapping[str, str]) -> float:
     """Writes rows with one property each by rmqpull's sink. Returns the seconds."""
-    messages = rows.withColumn("properties", F.create_map(F.lit("source"), F.lit("bench")))
-    writer = messages.write.format("rmqpull").options(**options)
-    begun = time.perf_counter()
-    writer.mode("append").save()
-    return time.perf_counter() - begun
+    return _save(_with_property(rows).write.format("rmqpull").options(**options))
 
 
-def write_rows_to_kafka(rows: DataFrame, peer: Kafka) -> float:
+def write_rows_to_kafka(rows: DataFrame, peer: Kafka, topic: str) -> float:
     """Writes rows with one header each by Spark's Kafka sink. Returns the seconds."""
     header = F.struct(F.lit("source").alias("key"), F.lit(b"bench").alias("value"))
     messages = rows.select(F.col("body").alias("value"), F.array(header).alias("headers"))
     writer = messages.write.format("kafka").option("kafka.bootstrap.servers", peer.endpoints)
-    writer = writer.option("topic", KAFKA_TOPIC).option("includeHeaders", "true")
+    return _save(writer.option("topic", topic).option("includeHeaders", "true"))
+
+
+def drop_rows(rows: DataFrame, count: int) -> float:
+    """Writes rows with one property each to a Python sink that drops them. Returns the seconds."""
+    return _save(_with_property(rows).write.format("ceiling").option("rows", count))
+
+
+def _with_property(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("properties", F.create_map(F.lit("source"), F.lit("bench")))
+
+
+def _save(writer: DataFrameWriter) -> float:
     begun = time.perf_counter()
-    writer.save()
+    writer.mode("append").save()
     return time.perf_counter() - begun
 
 
@@ -91,20 +139,17 @@ def _spent(peer: Kafka | None) -> dict[str, float]:
     return spent({} if peer is None else {peer.process.pid: BROKER})
 
 
-def _rate(rows: DataFrame, count: int, endpoints: str, guarantee: str) -> float:
-    return count / write_rows(rows, {"endpoints": endpoints, "topic": guarantee, "delivery": guarantee})
+def _rate(count: int, seconds: Callable[[], float]) -> float:
+    return count / seconds()
 
 
-def _rate_of_kafka(rows: DataFrame, count: int, peer: Kafka) -> float:
-    return count / write_rows_to_kafka(rows, peer)
-
-
-def _check(comparison: Comparison, context: BenchContext, endpoints: str) -> None:
+def _check(comparison: Comparison, context: BenchContext, targets: Mapping[str, Target]) -> None:
     """Marks contenders as failed whose topic does not have the rows of all runs exactly once."""
     read = context.spark.read
-    readers = {name: partial(ours, read, endpoints, topic=guarantee) for name, guarantee in GUARANTEES.items()}
+    readers = {name: partial(ours, read, target.endpoints, topic=target.topic) for name, target in targets.items()}
     if context.kafka is not None:
-        readers[KAFKA] = partial(of_kafka, read, context.kafka.endpoints, KAFKA_TOPIC)
+        endpoints = context.kafka.endpoints
+        readers |= {name: partial(of_kafka, read, endpoints, kafka_topic(name)) for name in KAFKA_TOPICS}
     wanted = context.sizes.written_rows * (context.sizes.runs + 1)
     for name, reader in readers.items():
         if name not in comparison.failed:

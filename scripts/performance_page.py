@@ -24,7 +24,10 @@ RESULTS_ON_RELEASES = ROOT / "bench" / "results" / "spark.json"
 RESULTS_THROUGH_PROXY = ROOT / "bench" / "results" / "proxy.json"
 RESULTS_OF_PLANNING = ROOT / "bench" / "results" / "planning.json"
 RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
-CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
+CHART = (
+    "![Reads, writes and latency on rmqpull's broker and on Apache's, beside Kafka and Java's client]"
+    "({}images/performance.svg)"
+)
 
 
 def results() -> str:

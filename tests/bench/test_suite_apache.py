@@ -39,7 +39,7 @@ def test_a_tiny_run_on_apache_measures_spark_java_and_the_broker_alone(apache_re
     comparisons = {comparison.name: comparison for comparison in comparisons_of(kept)}
     reads = {"apache-stream-default-row", "apache-stream-body"}
     raised = {f"{name}-{size}" for name in reads for size in (512, 1_024)}
-    assert comparisons.keys() == {*reads, *raised, "apache-write"}
+    assert comparisons.keys() == {*reads, *raised, "apache-write", "apache-write-cost"}
     for name in reads:
         assert comparisons[name].figures.keys() == {OURS, JAVA, RESPONSES, ALONE}
         assert comparisons[name].not_run == {KAFKA: "it was left out"}
