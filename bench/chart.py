@@ -34,18 +34,18 @@ class Panel:
 _MILLION = "million rows per second"
 _PANELS = (
     Panel(
-        "rmqpull's broker, Kafka",
+        "on rmqpull's broker",
         _MILLION,
         ("stream-default-row", "stream-body", "batch-default-row", "batch-write"),
         1e6,
     ),
     Panel(
-        "Apache RocketMQ's broker, Kafka",
+        "on Apache RocketMQ's broker",
         _MILLION,
         ("apache-stream-default-row", "apache-stream-body", "apache-write"),
         1e6,
     ),
-    Panel("time", "milliseconds", ("latency-p50", "latency-p99", "stream-write")),
+    Panel("time, on rmqpull's broker", "milliseconds", ("latency-p50", "latency-p99", "stream-write")),
 )
 
 
@@ -68,6 +68,10 @@ def draw(comparisons: Sequence[Comparison], file: Path) -> None:
         axes = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
         for index, (panel, chosen) in zip(axes, panels, strict=False):
             _draw_panel(index, panel, chosen)
+        shown = dict[str, Any]()  # the bars of each contender, for one legend of all panels
+        for index in axes:
+            shown |= {name: bars for bars, name in zip(*index.get_legend_handles_labels(), strict=True)}
+        figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(COLOURS), frameon=False)
         figure.savefig(file, metadata={"Date": None})
 
 
@@ -93,4 +97,3 @@ def _draw_panel(axes: Any, panel: Panel, comparisons: Sequence[Comparison]) -> N
     axes.set_xlabel(panel.unit)
     axes.margins(x=0.18)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)

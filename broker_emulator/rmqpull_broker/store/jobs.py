@@ -70,10 +70,13 @@ class SaveJob:
         for (queue, chunk), saved in zip(self._chunks, self._saved, strict=False):
             if self._store.install(queue, [chunk], [saved]) and queue.topic not in DELAY_TOPICS:
                 self._files.cache(saved.location, chunk.batch)
+        rests = dict[int, Run]()
         for queue, runs, replacement in self._replaced:
             self._store.install(queue, runs, replacement)
+            if isinstance(rest := replacement[-1], Run):
+                rests[id(runs[-1])] = rest
         for queue, run in self._gatherer.damaged:
-            self._store.leave(queue, run)
+            self._store.leave(queue, rests.get(id(run), run))
 
 
 def _replace_runs(

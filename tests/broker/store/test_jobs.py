@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import LoggedMessage, MessageQueue
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.jobs import SaveJob
 from rmqpull_broker.store.log.log_reader import LogReader
 from rmqpull_broker.store.queues import chunks, gathering
-from rmqpull_broker.store.queues.chunks import Run, SavedChunk
+from rmqpull_broker.store.queues.chunks import RUN_BYTES, Run, SavedChunk
 from tests.harness.memory_vfs import MemoryFileSystem
 from tests.harness.storage import BATCH, QUEUE, StorageHarness, list_files
 
 SECOND = MessageQueue("orders", "broker-a", 1)
+ALL = 1 << 20
 OPTIONS = StorageOptions(save_bytes=1 << 20, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
 
 
@@ -43,7 +45,7 @@ def both(broker: StorageHarness) -> list[list[bytes]]:
 def test_scattered_runs_of_all_commits_become_one_chunk_of_each_queue(broker: StorageHarness) -> None:
     before, store = both(broker), broker.storage.store
     assert [type(chunk) for chunk in list_chunks(broker)] == [Run, Run]
-    assert store.scattered_bytes == sum(len(body) for bodies in before for body in bodies)
+    assert store.scattered_bytes == 4 * RUN_BYTES + sum(len(body) for bodies in before for body in bodies)
     broker.do(broker.storage._save_job())
     for queue in (QUEUE, SECOND):
         (chunk,) = list_chunks(broker, queue)
@@ -51,7 +53,7 @@ def test_scattered_runs_of_all_commits_become_one_chunk_of_each_queue(broker: St
         assert (chunk.first_offset, chunk.row_count, chunk.size) == (0, 12, 60)
         assert (chunk.first_store_ms, chunk.last_store_ms) == (1_000, 1_001)
     assert (store.scattered_bytes, store.unsaved_bytes, both(broker)) == (0, 0, before)
-    assert (store.list_ready(), store.list_scattered(9)) == ([], [])
+    assert (store.list_ready(), store.list_scattered(ALL)) == ([], [])
 
 
 @pytest.mark.parametrize(("rows_max", "sizes"), [(1, [3, 3, 3, 3]), (4, [6, 6]), (7, [9, 3]), (100, [12])])
@@ -92,9 +94,8 @@ def test_a_job_saves_a_limited_part_of_a_long_run_and_the_next_one_goes_on(
     before, store = both(broker), broker.storage.store
     bytes_of_calls = [15, 30, 45, 60]  # of each queue: each call has three messages of five bytes for it
     for saved in bytes_of_calls:
-        runs = store.list_scattered(1)  # of the oldest commit
-        broker.do(SaveJob(store, broker.storage._files, [], runs, 30, disk))
-        assert store.scattered_bytes == 2 * (60 - saved)
+        broker.do(SaveJob(store, broker.storage._files, [], store.list_scattered(ALL), 30, disk))
+        assert sum(run.byte_count for _, run in store.list_scattered(ALL)) == 2 * (60 - saved)
         kinds = [type(chunk) for chunk in list_chunks(broker)]
         assert kinds == sorted(kinds, key=lambda kind: kind is Run), "the oldest are saved"
         assert both(broker) == before
@@ -155,7 +156,7 @@ def test_rows_that_were_deleted_during_the_job_stay_deleted(broker: StorageHarne
 
 def test_a_damaged_run_is_left_and_the_others_are_saved(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     store = broker.storage.store
-    (_, run), *_ = store.list_scattered(9)
+    (_, run), *_ = store.list_scattered(ALL)
     message = run.parts[0].message
     assert isinstance(message, LoggedMessage)
     broker.run(lambda draft: draft.add(QueuesTrimmed(((SECOND, 6),))))  # the second queue no longer needs the message
@@ -166,8 +167,29 @@ def test_a_damaged_run_is_left_and_the_others_are_saved(broker: StorageHarness, 
     assert [type(chunk) for chunk in list_chunks(broker, SECOND)] == [SavedChunk]
     broker.do(broker.storage._save_job())
     assert [type(chunk) for chunk in list_chunks(broker)] == [Run, SavedChunk]
-    assert (store.list_ready(), store.list_scattered(9), store.scattered_bytes) == ([], [], 0)
+    assert (store.list_ready(), store.list_scattered(ALL), store.scattered_bytes) == ([], [], 0)
     assert broker.bodies(SECOND) == [b"1 %d %d" % (call, at) for call in range(2) for at in (3, 4, 5)]
+
+
+def test_the_rest_of_a_damaged_run_is_left_too(
+    broker: StorageHarness, disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "MESSAGE_BYTES_MAX", 1)  # the first call of the commit is saved before the second
+    store = broker.storage.store
+    (_, run), *_ = store.list_scattered(ALL)
+    message = run.parts[1].message
+    assert isinstance(message, LoggedMessage)
+    disk.files["00000000000000000000.log"][message.position + 100] ^= 1
+    with pytest.raises(OSError, match="fails its checksum"):
+        broker.do(broker.storage._save_job())
+    for queue in (QUEUE, SECOND):
+        assert [type(chunk) for chunk in list_chunks(broker, queue)] == [SavedChunk, Run, Run]
+        first = columns.to_rows(store.read(queue, 0, 3))
+        begin = 3 * queue.queue_id
+        assert [row.message.body for row in first] == [b"0 0 %d" % at for at in range(begin, begin + 3)]
+    broker.do(broker.storage._save_job())
+    assert [type(chunk) for chunk in list_chunks(broker)] == [SavedChunk, Run, SavedChunk, SavedChunk]
+    assert (store.list_scattered(ALL), store.scattered_bytes) == ([], 0)
 
 
 @pytest.mark.parametrize("operation", ["sync", "create", "write", "rename"])

@@ -33,6 +33,9 @@ CHUNK_ROWS_MAX = 8192
 CHUNK_BYTES_MAX = 8 << 20
 """Chunks are merged up to these sizes. A chunk is larger only if it is a single larger batch."""
 
+RUN_BYTES = 1 << 10
+"""About the memory of a run with few parts, for the index of its queue too."""
+
 _HEADER = struct.Struct("<4sIQ")
 _LENGTH = struct.Struct("<Q")
 HEADER_BYTES = _HEADER.size
@@ -244,6 +247,11 @@ class Run(NamedTuple):
     def is_scattered(self) -> bool:
         """See :attr:`RunParts.is_scattered`."""
         return self.parts.is_scattered
+
+    @property
+    def scattered_bytes(self) -> int:
+        """What waits until a scattered run is saved: the bytes of its rows, and the memory of the run itself."""
+        return self.byte_count + RUN_BYTES
 
     def list_within(self, from_offset: int, until_offset: int) -> Iterator[tuple[int, RunPart]]:
         """Yields the parts with rows of ``[from_offset, until_offset)``, each with the offset of its first row."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice, takewhile
+from itertools import takewhile
 
 import pyarrow as pa
 
@@ -69,8 +69,8 @@ class ConsumeQueue:
         self._last_store_ms = saved[-1].last_store_ms if saved else 0
         self.unsaved_bytes = 0
         """The memory of rows that are not saved."""
-        self.scattered_bytes = sum(run.byte_count for run in self._scattered.values())
-        """The bytes of rows in scattered runs."""
+        self.scattered_bytes = sum(run.scattered_bytes for run in self._scattered.values())
+        """The bytes of scattered runs: those of their rows, and what the index needs for them."""
 
     def bounds(self) -> Bounds:
         """Returns the readable range."""
@@ -142,7 +142,7 @@ class ConsumeQueue:
         self.unsaved_bytes += run.memory_bytes
         if run.is_scattered:
             self._scattered[run.first_offset] = run
-            self.scattered_bytes += run.byte_count
+            self.scattered_bytes += run.scattered_bytes
 
     def seal(self, until_offset: int) -> None:
         """Turns the tail into a chunk if it has rows before ``until_offset``. This changes ``unsaved_bytes``."""
@@ -219,10 +219,9 @@ class ConsumeQueue:
         """Returns the scattered runs whose commits end at or before a log position, in order."""
         return list(takewhile(lambda run: run.written.until_position <= until_position, self._scattered.values()))
 
-    def find_scattered_until(self, count: int) -> int:
-        """Returns the log position at the end of the commit that has the ``count``th scattered run, or the last."""
-        run = next(islice(self._scattered.values(), min(count, len(self._scattered)) - 1, None))
-        return run.written.until_position
+    def list_commits(self) -> Iterator[int]:
+        """Yields where the commit of each scattered run ends in the log, in order."""
+        return (run.written.until_position for run in self._scattered.values())
 
     def install(self, chunks: Sequence[FreshChunk | Run], saved: Sequence[SavedChunk | Run]) -> bool:
         """Replaces ready chunks by their locations, or scattered runs by chunks and the rest of the last run.
@@ -239,19 +238,20 @@ class ConsumeQueue:
         self._ends[begin : begin + len(chunks)] = [chunk.first_offset + chunk.row_count for chunk in saved]
         self._final_count += len(saved) - len(chunks)
         if isinstance(rest := saved[-1], Run):
-            self._count_first(rest)
+            self._list_first(rest)
         return True
 
-    def _count_first(self, run: Run) -> None:
-        """Counts a run again that has lost its first parts. It is scattered like before, and in order."""
-        self._scattered = dict(sorted([(run.first_offset, run), *self._scattered.items()]))
-        self.scattered_bytes += run.byte_count
+    def _list_first(self, run: Run) -> None:
+        """Lists a run again that has lost its first parts, unless large ones are left."""
+        if run.is_scattered:
+            self._scattered = dict(sorted([(run.first_offset, run), *self._scattered.items()]))
+            self.scattered_bytes += run.scattered_bytes
 
     def leave(self, run: Run) -> None:
         """Lists a run as scattered no more."""
         if self._scattered.get(run.first_offset) is run:
             del self._scattered[run.first_offset]
-            self.scattered_bytes -= run.byte_count
+            self.scattered_bytes -= run.scattered_bytes
 
     def _forget(self, chunk: FreshChunk | SavedChunk | Run) -> None:
         """Counts a chunk no longer."""
@@ -390,7 +390,7 @@ class ConsumeQueue:
             self._chunks[0] = left
             self.unsaved_bytes += left.memory_bytes
             if is_scattered:
-                self._count_first(left)
+                self._list_first(left)
 
 
 def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:

@@ -77,7 +77,7 @@ class ConsumeQueues:
         """The log position up to which facts were applied."""
         self._unsaved_bytes = 0
         self.scattered_bytes = 0
-        """The bytes of rows in scattered runs."""
+        """See :attr:`ConsumeQueue.scattered_bytes`."""
 
     @property
     def unsaved_bytes(self) -> int:

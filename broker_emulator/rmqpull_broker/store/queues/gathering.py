@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-from itertools import groupby, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import groupby, islice, zip_longest
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,18 +21,21 @@ from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 
 MESSAGE_BYTES_MAX = 32 << 20
 """The bytes of messages that are in memory together, twice while they are joined."""
+RUNS_OF_QUEUE_MIN = 64
+"""How many runs of a queue become chunks together, on average, if it has so many."""
 
 
-def choose_scattered(
-    queues: Collection[tuple[MessageQueue, ConsumeQueue]], count: int
-) -> list[tuple[MessageQueue, Run]]:
-    """Returns about so many scattered runs of the oldest commits, in order for each queue."""
-    counts = [(held.scattered_count, held) for _, held in queues if held.scattered_count]
-    if not counts:
-        return []
-    total, (most, longest) = sum(held for held, _ in counts), max(counts, key=lambda pair: pair[0])
-    until_position = longest.find_scattered_until(max(1, min(count, total) * most // total))
-    return [(queue, run) for queue, held in queues for run in held.list_scattered(until_position)]
+def choose_scattered(queues: Iterable[tuple[MessageQueue, ConsumeQueue]], count: int) -> list[tuple[MessageQueue, Run]]:
+    """Returns about so many scattered runs of the oldest commits, in order for each queue.
+
+    Where there are too many queues for that, they are those of the queues with the most runs: each run alone would make
+    a tiny chunk.
+    """
+    having = ((queue, held) for queue, held in queues if held.scattered_count)
+    chosen = heapq.nlargest(max(1, count // RUNS_OF_QUEUE_MIN), having, key=lambda own: own[1].scattered_count)
+    in_order = heapq.merge(*(held.list_commits() for _, held in chosen))
+    until_position = max(islice(in_order, count), default=0)
+    return [(queue, run) for queue, held in chosen for run in held.list_scattered(until_position)]
 
 
 class _Place(NamedTuple):

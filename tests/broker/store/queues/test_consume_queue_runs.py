@@ -18,6 +18,7 @@ from rmqpull_broker.core.state.facts import ColumnsStored
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.queues import chunks, consume_queue, tail
 from rmqpull_broker.store.queues.chunks import (
+    RUN_BYTES,
     FreshChunk,
     Location,
     Run,
@@ -202,7 +203,8 @@ class QueueLife:
         assert queue.last_store_ms == (self.model[-1].store_timestamp_ms if len(self.model) > self.min_offset else 0)
         runs = [chunk for chunk in queue.list_saved() if isinstance(chunk, Run)]
         scattered = queue.list_scattered(1 << 40)
-        assert queue.scattered_bytes == sum(run.byte_count for run in scattered)
+        assert queue.scattered_bytes == sum(run.byte_count + RUN_BYTES for run in scattered)
+        assert all(run.is_scattered for run in scattered)
         assert all(run.byte_count == sum(part.size for part in run.parts) for run in runs)
         assert all([*run.parts.ends] == [*accumulate(part.row_count for part in run.parts)] for run in runs)
         assert {id(run) for run in scattered} <= {id(run) for run in runs}

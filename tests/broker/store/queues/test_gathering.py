@@ -127,8 +127,9 @@ def test_a_message_that_the_log_lacks_keeps_back_its_queues_and_no_others() -> N
     assert str(gatherer.damage) == "it is damaged"
 
 
-@pytest.mark.parametrize(("count", "commits"), [(1, 1), (3, 1), (5, 1), (6, 2), (9, 3), (99, 3)])
-def test_the_runs_of_the_oldest_commits_are_chosen(count: int, commits: int) -> None:
+@pytest.mark.parametrize(("count", "commits"), [(3, 1), (4, 2), (6, 2), (9, 3), (99, 3)])
+def test_the_runs_of_the_oldest_commits_are_chosen(count: int, commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "RUNS_OF_QUEUE_MIN", 1)
     written, queues = Written(), {queue: ConsumeQueue(lambda chunk: pytest.fail("it reads")) for queue in QUEUES}
     for _ in range(3):
         written.commit([[1, 1, 1]], 0)
@@ -137,3 +138,16 @@ def test_the_runs_of_the_oldest_commits_are_chosen(count: int, commits: int) -> 
     chosen = choose_scattered(queues.items(), count)
     assert sorted(chosen, key=lambda own: own[1].written) == written.runs[: 3 * commits]
     assert choose_scattered([], count) == []
+
+
+def test_many_queues_take_turns_and_old_runs_of_others_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "RUNS_OF_QUEUE_MIN", 2)
+    written, queues = Written(), {queue: ConsumeQueue(lambda chunk: pytest.fail("it reads")) for queue in QUEUES}
+    for counts in (*[[1, 1, 0]] * 3, *[[0, 0, 1]] * 4):
+        written.commit([counts], 0)
+    for queue, run in written.runs:
+        queues[queue].append_run(run)
+    one = choose_scattered(queues.items(), 3)
+    assert [queue for queue, _ in one] == [QUEUES[2]] * 3, "one queue with the most runs"
+    two = choose_scattered(queues.items(), 5)
+    assert [queue for queue, _ in two] == [QUEUES[2]] * 2 + [QUEUES[0]] * 3, "the oldest of two queues"
