@@ -198,7 +198,8 @@ class DiskStorage:
     def due_job(self, state: Snapshotted) -> Job | None:
         """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
         is_snapshot_due = self._applied_until - self._snapshot_position >= self._options.snapshot_bytes
-        is_saving_due = max(self.store.unsaved_bytes, self.store.scattered_bytes) > self._options.save_bytes
+        save_bytes = self._options.save_bytes
+        is_saving_due = self.store.unsaved_bytes > save_bytes or self.store.scattered_bytes > save_bytes // 2
         # Chunks saved just before a snapshot need not be in it. Taking turns keeps the snapshot from waiting for ever.
         if is_saving_due or is_snapshot_due:
             self._snapshot_is_next = is_snapshot_due and not self._snapshot_is_next

@@ -32,8 +32,7 @@ class Upkeep:
     async def keep_up(self) -> None:
         """Starts due jobs. Call it between two writes; it waits if the storage has fallen behind."""
         self._sync_later()
-        if self._job is None and (job := self._storage.due_job(self._state)) is not None:
-            self._start(job)
+        self._start_due()
         if self._job is not None and self._storage.is_behind:
             await self._job
 
@@ -44,13 +43,19 @@ class Upkeep:
         if (job := take_job()) is not None:
             await self._start(job)
 
+    def _start_due(self) -> None:
+        if self._job is None and not self._is_closed and (job := self._storage.due_job(self._state)) is not None:
+            self._start(job)
+
     def _start(self, job: Job) -> asyncio.Task[None]:
         self._job = asyncio.get_running_loop().create_task(self._run(job))
         return self._job
 
     async def _run(self, job: Job) -> None:
+        is_done = False
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
+            is_done = True
         except OSError as error:
             _logger.error("cannot save the storage's data: %s", error)
         except Exception:
@@ -59,6 +64,8 @@ class Upkeep:
         finally:
             job.finish()
             self._job = None
+        if is_done:
+            self._start_due()  # one job saves a part of a large backlog, and the last write may be long ago
 
     def _sync_later(self) -> None:
         if self._flush is None and not self._storage.is_synced:

@@ -164,6 +164,20 @@ def test_writes_continue_during_a_job_and_the_next_job_waits_for_it() -> None:
     run_story(story)
 
 
+def test_after_a_job_the_next_one_that_is_due_starts_without_a_write() -> None:
+    async def story(harness: Harness) -> None:
+        jobs = [GatedJob(), GatedJob(), GatedJob(OSError("no space left on device")), GatedJob()]
+        for job in jobs:
+            job.gate.set()
+        harness.storage.jobs = [*jobs]
+        await harness.send()
+        await until(lambda: jobs[2].is_finished())
+        await run_pending_tasks()
+        assert harness.storage.jobs == jobs[3:], "after a failure, the next write tries again"
+
+    run_story(story)
+
+
 def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
     async def story(harness: Harness) -> None:
         job = GatedJob()
