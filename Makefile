@@ -132,7 +132,7 @@ check: set-up ## check style, types, generated files, dependency rules and pages
 	@echo "check: dependency rules, pages"
 	@"$(PYTHON)" -m pytest --quiet -m "not processes and not large and not nightly" tests/tidy tests/docs
 
-bench: set-up ## run all comparisons, those of bench-apache too, and update docs/performance.md (45 minutes)
+bench: set-up ## run all comparisons, those of bench-apache too, and update docs/performance.md (about an hour)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 	@$(if $(ARGS),,$(MAKE) --no-print-directory bench-apache)

@@ -11,7 +11,7 @@ from bench.comparison import KAFKA, OURS, Comparison, Contender, Mismeasured, co
 from bench.costs import Costs
 from bench.results import Aim
 from bench.topics import BenchContext, of_kafka
-from bench.writing import kafka_topic, make_rows, write_rows, write_rows_to_kafka
+from bench.writing import KAFKA_TOPICS, make_rows, rate, run_kafka_sinks, write_rows
 
 JAVA = f"Java's DefaultMQProducer, batches of {SEND_BATCH_SIZE}"
 TOPICS = {OURS: "of-spark", JAVA: "of-java"}
@@ -19,7 +19,7 @@ TOPICS = {OURS: "of-spark", JAVA: "of-java"}
 
 def apache_writes(context: BenchContext) -> Iterator[Comparison]:
     """Measures writes of rows with a body and a property, at least once. All rows are counted at the end."""
-    sizes, peer = context.sizes, context.kafka
+    sizes = context.sizes
     asked = {"rows": sizes.written_rows, "queues": sizes.queues, "body bytes": sizes.body_bytes}
     title, aims = "batch write, at least once", {JAVA: Aim(at_least=0.65), KAFKA: Aim(at_least=0.9)}
     comparison = Comparison("apache-write", title, "rows/s", aims, asked, not_run=dict(context.not_run))
@@ -35,15 +35,11 @@ def apache_writes(context: BenchContext) -> Iterator[Comparison]:
             OURS: partial(write_rows, rows, to_apache),
             JAVA: partial(running.write, TOPICS[JAVA], sizes.written_rows, sizes.body_bytes),
         }
-        if peer is not None:
-            with contain_failure(KAFKA, comparison):
-                peer.create(context.spark, kafka_topic(KAFKA), sizes.queues)
-            kept.callback(peer.delete, context.spark, kafka_topic(KAFKA))
-            workloads[KAFKA] = partial(write_rows_to_kafka, rows, peer, kafka_topic(KAFKA))
+        workloads |= kept.enter_context(run_kafka_sinks(context, rows, comparison, [KAFKA]))
         costs, spent = Costs("batch write", COLUMNS), partial(spent_by_column, context, running)
         watched = {name: costs.watch(name, sizes.written_rows, seconds, spent) for name, seconds in workloads.items()}
-        rates = {name: partial(_rate, sizes.written_rows, seconds) for name, seconds in watched.items()}
-        measure_all([Contender(name, rate, [comparison]) for name, rate in rates.items()], sizes.runs)
+        rates = {name: partial(rate, sizes.written_rows, seconds) for name, seconds in watched.items()}
+        measure_all([Contender(name, workload, [comparison]) for name, workload in rates.items()], sizes.runs)
         costs.drop_warm_ups()
         context.costs.append(costs)
         _check(comparison, context, running)
@@ -59,10 +55,6 @@ def _compare_costs(rates: Comparison, costs: Costs) -> Comparison:
     return Comparison("apache-write-cost", title, "s", aims, rates.sizes, figures, **reasons)
 
 
-def _rate(rows: int, seconds: Callable[[], float]) -> float:
-    return rows / seconds()
-
-
 def _check(comparison: Comparison, context: BenchContext, running: Apache) -> None:
     """Marks contenders as failed whose topic does not have the rows of all runs exactly once."""
     wanted = context.sizes.written_rows * (context.sizes.runs + 1)
@@ -70,7 +62,7 @@ def _check(comparison: Comparison, context: BenchContext, running: Apache) -> No
         name: partial(running.count, topic, context.sizes.queues, wanted) for name, topic in TOPICS.items()
     }
     if context.kafka is not None:
-        counts[KAFKA] = of_kafka(context.spark.read, context.kafka.endpoints, kafka_topic(KAFKA)).count
+        counts[KAFKA] = of_kafka(context.spark.read, context.kafka.endpoints, KAFKA_TOPICS[KAFKA]).count
     for name, count in counts.items():
         if name not in comparison.failed:
             with contain_failure(name, comparison):

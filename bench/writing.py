@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +24,9 @@ from bench.topics import BenchContext, of_kafka, ours
 AT_LEAST_ONCE = f"{OURS}, at least once"
 UNSYNCED = f"{OURS}, exactly once, not synced"
 SYNCED_KAFKA = f"{KAFKA}, synced"
-KAFKA_TOPICS: Mapping[str, Mapping[str, str]] = {KAFKA: {}, SYNCED_KAFKA: {"flush.messages": "1"}}
-"""The settings of Kafka's topics by contender. By default, it syncs nothing before it answers."""
+KAFKA_TOPICS = {KAFKA: "written", SYNCED_KAFKA: "synced"}
+KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {KAFKA: {}, SYNCED_KAFKA: {"flush.messages": "1"}}
+"""Kafka's topics by contender, and their settings. By default, it syncs nothing before it answers."""
 PARTITIONS = 8
 """The number of Spark partitions that write, on the threads of the session."""
 
@@ -60,11 +61,10 @@ def writes(context: BenchContext) -> Iterator[Comparison]:
             CEILING: partial(drop_rows, rows, count),
             **{name: partial(write_rows, rows, vars(target)) for name, target in targets.items()},
         }
-        if peer is not None:
-            contenders |= kept.enter_context(run_kafka_sinks(context, peer, rows, comparison))
+        contenders |= kept.enter_context(run_kafka_sinks(context, rows, comparison, list(KAFKA_TOPICS)))
         costs, taken = Costs("batch write", KINDS), partial(_spent, peer)
-        rates = {name: partial(_rate, count, seconds) for name, seconds in contenders.items()}
-        watched = {name: costs.watch(name, count, rate, taken) for name, rate in rates.items()}
+        rates = {name: partial(rate, count, seconds) for name, seconds in contenders.items()}
+        watched = {name: costs.watch(name, count, workload, taken) for name, workload in rates.items()}
         measure(comparison, watched, sizes.runs)
         costs.drop_warm_ups()
         context.costs.append(costs)
@@ -83,20 +83,30 @@ def _run_broker(flush: str, queues: int, *topics: str) -> Iterator[Server]:
 
 @contextmanager
 def run_kafka_sinks(
-    context: BenchContext, peer: Kafka, rows: DataFrame, comparison: Comparison
+    context: BenchContext, rows: DataFrame, comparison: Comparison, names: Sequence[str]
 ) -> Iterator[dict[str, Callable[[], float]]]:
-    """Yields Kafka's contenders, each with a topic of its own, until the block ends. Each returns seconds."""
+    """Yields these contenders of Kafka's, each with a topic of its own, until the block ends. Each returns seconds.
+
+    There are none without Kafka.
+    """
+    spark, peer = context.spark, context.kafka
+    sinks: dict[str, Callable[[], float]] = {}
+    if peer is None:
+        yield sinks
+        return
     with ExitStack() as kept:
-        for name, settings in KAFKA_TOPICS.items():
+        for name in names:
+            topic = KAFKA_TOPICS[name]
             with contain_failure(name, comparison):
-                peer.create(context.spark, kafka_topic(name), context.sizes.queues, settings)
-                kept.callback(peer.delete, context.spark, kafka_topic(name))
-        yield {name: partial(write_rows_to_kafka, rows, peer, kafka_topic(name)) for name in KAFKA_TOPICS}
+                peer.create(spark, topic, context.sizes.queues, KAFKA_SETTINGS[name])
+                kept.callback(peer.delete, spark, topic)
+                sinks[name] = partial(write_rows_to_kafka, rows, peer, topic)
+        yield sinks
 
 
-def kafka_topic(contender: str) -> str:
-    """Returns the topic that a contender of Kafka's writes."""
-    return "synced" if contender == SYNCED_KAFKA else "written"
+def rate(count: int, seconds: Callable[[], float]) -> float:
+    """Runs a workload. Returns its rows per second."""
+    return count / seconds()
 
 
 def make_rows(spark: SparkSession, count: int, body_bytes: int) -> DataFrame:
@@ -139,17 +149,13 @@ def _spent(peer: Kafka | None) -> dict[str, float]:
     return spent({} if peer is None else {peer.process.pid: BROKER})
 
 
-def _rate(count: int, seconds: Callable[[], float]) -> float:
-    return count / seconds()
-
-
 def _check(comparison: Comparison, context: BenchContext, targets: Mapping[str, Target]) -> None:
     """Marks contenders as failed whose topic does not have the rows of all runs exactly once."""
     read = context.spark.read
     readers = {name: partial(ours, read, target.endpoints, topic=target.topic) for name, target in targets.items()}
     if context.kafka is not None:
         endpoints = context.kafka.endpoints
-        readers |= {name: partial(of_kafka, read, endpoints, kafka_topic(name)) for name in KAFKA_TOPICS}
+        readers |= {name: partial(of_kafka, read, endpoints, topic) for name, topic in KAFKA_TOPICS.items()}
     wanted = context.sizes.written_rows * (context.sizes.runs + 1)
     for name, reader in readers.items():
         if name not in comparison.failed:

@@ -25,7 +25,7 @@ RESULTS_THROUGH_PROXY = ROOT / "bench" / "results" / "proxy.json"
 RESULTS_OF_PLANNING = ROOT / "bench" / "results" / "planning.json"
 RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
 CHART = (
-    "![Reads, writes and latency on rmqpull's broker and on Apache's, beside Kafka and Java's client]"
+    "![Reads and writes on rmqpull's broker and on Apache's, and times, beside Kafka and Java's client]"
     "({}images/performance.svg)"
 )
 

@@ -21,6 +21,10 @@ def test_a_cost_is_the_difference_for_a_million_rows_and_other_processes_do_not_
     assert make_costs(3.0).medians("rmqpull") == {"broker": 1.5, "client": 2.0, "JVM": 0.0}
 
 
+def test_the_sum_of_each_run_has_all_kinds() -> None:
+    assert make_costs(3.0, 5.0).sums("rmqpull") == [3.5, 4.5]
+
+
 def test_the_first_run_only_warms_up() -> None:
     costs = make_costs(100.0, 2.0, 4.0, 8.0)
     costs.add("failed after its first run", {}, {}, rows=1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from bench.chart import draw
+from bench.chart import COLOURS, JAVA, draw, draw_kept
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, document
 from bench.result_tables import NOT_MEASURED, markdown, rows
 from bench.results import Aim
@@ -52,3 +53,18 @@ def test_the_chart_of_a_run_is_always_the_same_and_leaves_out_missing_contenders
     one, other = (chart.read_bytes() for chart in charts)
     assert one == other
     assert one.startswith(b"<?xml")
+
+
+def test_the_chart_shows_what_the_kept_runs_have_and_java_s_clients_as_one(tmp_path: Path) -> None:
+    runs = {
+        "full": Comparison("batch-write", "batch write", "rows/s", figures={OURS: [2e6], KAFKA: [1e6]}),
+        "apache": Comparison("apache-write", "batch write", "rows/s", figures={OURS: [1e6], "Java's producer": [2e6]}),
+    }
+    for name, comparison in runs.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(document([comparison], {}, {})), encoding="utf-8")
+    colours = dict[tuple[str, ...], set[str]]()
+    for names in (("full", "missing"), ("full", "apache")):
+        draw_kept([tmp_path / f"{name}.json" for name in names], tmp_path / "chart.svg")
+        drawn = (tmp_path / "chart.svg").read_text(encoding="utf-8")
+        colours[names] = {name for name, colour in COLOURS.items() if f"fill: {colour}" in drawn}
+    assert colours == {("full", "missing"): {OURS, KAFKA}, ("full", "apache"): {OURS, KAFKA, JAVA}}

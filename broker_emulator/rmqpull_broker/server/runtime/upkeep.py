@@ -27,6 +27,7 @@ class Upkeep:
         self._job: asyncio.Task[None] | None = None
         self._flush: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._waiting_count = 0  # callers of run(), which due jobs must not keep waiting
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
 
     async def keep_up(self) -> None:
@@ -38,13 +39,19 @@ class Upkeep:
 
     async def run(self, take_job: Callable[[], Job | None]) -> None:
         """Waits for the current job, then takes a job and runs it. Logs a failure."""
-        while self._job is not None:
-            await self._job
+        self._waiting_count += 1
+        try:
+            while self._job is not None:
+                await self._job
+        finally:
+            self._waiting_count -= 1
         if (job := take_job()) is not None:
             await self._start(job)
 
     def _start_due(self) -> None:
-        if self._job is None and not self._is_closed and (job := self._storage.due_job(self._state)) is not None:
+        if self._job is not None or self._is_closed or self._waiting_count:
+            return
+        if (job := self._storage.due_job(self._state)) is not None:
             self._start(job)
 
     def _start(self, job: Job) -> asyncio.Task[None]:

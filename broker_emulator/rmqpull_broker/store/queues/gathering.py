@@ -1,4 +1,4 @@
-"""Gathers scattered rows: chunks of many queues are made together, so that each message of the log is read once."""
+"""Gathers scattered rows: chunks of many queues are made together, so that few messages of the log are read twice."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import heapq
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import reduce
 from itertools import groupby, islice, zip_longest
 from typing import NamedTuple
 
@@ -82,10 +83,7 @@ class _Piece:
         times = [(run.store_ms, count) for run, count in zip(self.runs, self._rows_of_runs, strict=True)]
         if len(times) > 1:
             placed = columns.set_offsets_and_times(placed, placed.column("queueOffset"), times)
-        written = first.written
-        for run in self.runs:
-            written = span(written, run.written)
-        return make_chunk(self.first_offset, placed, written)
+        return make_chunk(self.first_offset, placed, reduce(span, (run.written for run in self.runs)))
 
 
 class _Wave:
@@ -194,7 +192,7 @@ def _list_parts(queue: MessageQueue, runs: Sequence[Run]) -> Iterator[_Place]:
 
 
 def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Returns the rows of all messages, with the columns that any of them has."""
+    """Returns the rows of all messages: with their columns if these are the same, else with all columns."""
     if all(batch.schema.equals(batches[0].schema) for batch in batches):
         return columns.concat_batches(batches)
     return columns.concat_batches([add_null_columns(batch) for batch in batches])

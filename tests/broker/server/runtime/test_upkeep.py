@@ -178,6 +178,25 @@ def test_after_a_job_the_next_one_that_is_due_starts_without_a_write() -> None:
     run_story(story)
 
 
+def test_a_job_that_someone_waits_for_comes_before_those_that_are_due() -> None:
+    async def story(harness: Harness) -> None:
+        first, second, awaited = GatedJob(), GatedJob(), GatedJob()
+        harness.storage.jobs = [first, second]
+        await harness.send()
+        waiting = asyncio.ensure_future(harness.group_commit.upkeep.run(lambda: awaited))
+        await run_pending_tasks()
+        first.gate.set()
+        awaited.gate.set()
+        await until(first.is_finished)
+        await harness.send()
+        await asyncio.wait_for(waiting, 60)
+        assert (awaited.is_finished(), second.is_finished()) == (True, False)
+        second.gate.set()
+        await until(second.is_finished)
+
+    run_story(story)
+
+
 def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
     async def story(harness: Harness) -> None:
         job = GatedJob()
