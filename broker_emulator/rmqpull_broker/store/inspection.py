@@ -16,7 +16,7 @@ from rmqpull_broker.store.log.segments import (
     read_frames,
     segment_name,
 )
-from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, read_message
+from rmqpull_broker.store.queues.chunks import DamagedChunk, measure_chunk
 from rmqpull_broker.store.queues.queue_files import list_queue_files, name_queue_file
 from rmqpull_broker.store.snapshots import DamagedSnapshot, decode_snapshot, list_snapshots
 from rmqpull_broker.store.vfs import FileSystem
@@ -173,9 +173,8 @@ def _verify_queue_file(file_system: FileSystem, name: str) -> tuple[int, list[Da
     data, offset, count = file_system.view(name), 0, 0
     while offset < len(data):
         try:
-            message, _ = read_message(data[offset:])
+            offset += measure_chunk(data[offset:])
         except DamagedChunk as error:
             return count, [Damage(file_system.describe(name), offset, str(error))]
-        offset += HEADER_BYTES + len(message) + -len(message) % 8
         count += 1
     return count, []

@@ -6,6 +6,7 @@ test wants.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -15,10 +16,16 @@ from pathlib import Path
 from typing import Protocol
 
 OPEN_FILES_MAX = 64
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class DirectoryInUse(OSError):
     """Another process has this directory open."""
+
+
+def is_lack(error: OSError) -> bool:
+    """Whether the process or the system has no file descriptor or no memory left, which says nothing about the file."""
+    return error.errno in _LACKS
 
 
 class AppendFile(Protocol):

@@ -7,7 +7,7 @@ import pyarrow as pa
 from rmqpull_broker.core.model import LoggedMessage
 from rmqpull_broker.store.log.logged_columns import DamagedMessage, read_message
 from rmqpull_broker.store.log.segments import CorruptLog, segment_name
-from rmqpull_broker.store.vfs import FileSystem, OpenFiles
+from rmqpull_broker.store.vfs import FileSystem, OpenFiles, is_lack
 
 
 class LogReader:
@@ -18,12 +18,17 @@ class LogReader:
         self._files = OpenFiles(file_system, segment_name)
 
     def read(self, message: LoggedMessage) -> pa.RecordBatch:
-        """Returns the rows of a message. Raises CorruptLog when the log does not have it: it is the only copy."""
+        """Returns the rows of a message. Raises CorruptLog when the log does not have it: it is the only copy.
+
+        Raises OSError when no more files can be opened.
+        """
         name = segment_name(message.segment)
         try:
             data = self._files.find(message.segment).read(message.position - message.segment, message.length)
             return read_message(data, message)
         except (DamagedMessage, OSError) as error:
+            if isinstance(error, OSError) and is_lack(error):
+                raise
             raise CorruptLog(
                 f"{self._file_system.describe(name)} is damaged at offset {message.position - message.segment}: "
                 f"{message.row_count} messages cannot be read: {error}"

@@ -331,6 +331,12 @@ def read_message(data: memoryview) -> tuple[memoryview, int]:
     return message, checksum
 
 
+def measure_chunk(data: memoryview) -> int:
+    """Returns the bytes of the chunk at the start of ``data``. Raises DamagedChunk."""
+    message, _ = read_message(data)
+    return HEADER_BYTES + len(message) + -len(message) % 8
+
+
 def decode_chunk(data: bytes, location: Location) -> pa.RecordBatch:
     """Returns the rows of a chunk, as a view of ``data``. Raises DamagedChunk for any other chunk."""
     message, checksum = read_message(memoryview(data))

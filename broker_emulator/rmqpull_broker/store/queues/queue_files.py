@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 import pyarrow as pa
 
 from rmqpull_broker.core.model import LoggedMessage
-from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, decode_chunk, encode_chunk
-from rmqpull_broker.store.vfs import AppendFile, FileSystem, OpenFiles
+from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, decode_chunk, encode_chunk, measure_chunk
+from rmqpull_broker.store.vfs import AppendFile, FileSystem, OpenFiles, is_lack
 
 FILE_BYTES = 256 << 20
 """Size at which a queue file is closed."""
@@ -25,6 +25,7 @@ LOADED_BYTES = 64 << 20
 """After this many bytes of loaded chunks, the memory of evicted ones is returned to the system."""
 
 _SUFFIX = ".chunks"
+_UNFINISHED = "unfinished" + _SUFFIX
 _FILE_NAME = re.compile(r"[0-9]{20}\.chunks")
 
 
@@ -55,6 +56,9 @@ class QueueFiles:
         self._active: AppendFile | None = None
         self._number = max(list_queue_files(file_system), default=-1)
         self._size = 0
+        # The sizes of files that are closed, and of which a sync failed. The system may have dropped what it had not
+        # written, and would let the next sync succeed without it.
+        self._unsynced: dict[int, int] = {}
         self._readers = OpenFiles(file_system, name_queue_file)
         self._chunk_cache = ChunkCache(cache_bytes)
         self._loaded_bytes = 0
@@ -67,7 +71,7 @@ class QueueFiles:
             for part in parts:
                 active.write(part)
         except OSError:
-            self._close_active()
+            self._leave_active()
             raise
         location = Location(self._number, self._size, sum(map(len, parts)), checksum)
         self._size += location.length
@@ -75,35 +79,70 @@ class QueueFiles:
 
     def _writable_file(self) -> AppendFile:
         if self._active is not None and self._size >= self._file_bytes:
-            self.sync()
-            self._close_active()
+            self._leave_active()
         if self._active is None:
             self._number += 1
             self._active, self._size = self._file_system.create(name_queue_file(self._number)), 0
         return self._active
 
+    def _leave_active(self) -> None:
+        """Syncs and closes the file; the next chunk goes to a new one. After a failed write its end is unknown."""
+        if self._active is not None:
+            try:
+                self._active.sync()
+            except OSError:
+                self._unsynced[self._number] = self._size
+            self._close_active()
+
     def _close_active(self) -> None:
-        """Closes the file; the next chunk goes to a new one. After a failure the end of this one is unknown."""
         if self._active is not None:
             self._active.close()
             self._active = None
 
     def sync(self) -> None:
         """Returns when all saved chunks are safe from a power cut. Raises OSError; then some may not be."""
+        for number, size in list(self._unsynced.items()):
+            self._write_again(name_queue_file(number), size)
+            del self._unsynced[number]
         if self._active is not None:
             try:
                 self._active.sync()
             except OSError:
+                self._unsynced[self._number] = self._size
                 self._close_active()
                 raise
 
+    def _write_again(self, name: str, size: int) -> None:
+        """Puts a copy of the chunks of a file in its place. Raises OSError, also when one is damaged."""
+        data = self._file_system.view(name)[:size]
+        offset = 0
+        while offset < size:
+            try:
+                offset += measure_chunk(data[offset:])
+            except DamagedChunk as error:
+                raise OSError(f"{self._file_system.describe(name)} is damaged at offset {offset}: {error}") from error
+        if _UNFINISHED in self._file_system.names():  # left by a failed attempt
+            self._file_system.remove(_UNFINISHED)
+        file = self._file_system.create(_UNFINISHED)
+        try:
+            file.write(data)
+            file.sync()
+        finally:
+            file.close()
+        self._file_system.rename(_UNFINISHED, name)
+
     def load(self, location: Location) -> pa.RecordBatch:
-        """Returns the rows of a saved chunk. Raises DamagedChunk when the file does not have it."""
+        """Returns the rows of a saved chunk. Raises DamagedChunk when the file does not have it.
+
+        Raises OSError when no more files can be opened.
+        """
         batch = self._chunk_cache.get(location)
         if batch is None:
             try:
                 data = self._readers.find(location.file_number).read(location.offset, location.length)
             except OSError as error:
+                if is_lack(error):
+                    raise
                 raise DamagedChunk(f"the file cannot be read: {error}") from error
             batch = decode_chunk(data, location)
             self._chunk_cache.put(location, batch)
@@ -140,6 +179,7 @@ class QueueFiles:
         kept = {*numbers, self._number} if self._active is not None else set(numbers)
         self._readers.close_where(lambda number: number not in kept)
         for number in sorted(set(list_queue_files(self._file_system)) - kept):
+            self._unsynced.pop(number, None)
             with contextlib.suppress(OSError):
                 self._file_system.remove(name_queue_file(number))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from rmqpull_broker.core.messages import columns
@@ -149,4 +151,23 @@ def test_a_failing_disk_is_no_other_error(disk: CountedDisk) -> None:
     disk.fail_next.add("read")
     with pytest.raises(CorruptLog, match="read failed"):
         reader.read(message)
+    assert read_body(reader, message) == b"body 0"
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(errno.EMFILE, OSError), (errno.ENFILE, OSError), (errno.EIO, CorruptLog)]
+)
+def test_a_lack_of_files_is_not_damage(
+    disk: CountedDisk, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
+) -> None:
+    (message,), reader = write(disk, 1), LogReader(disk)
+
+    def refuse(name: str) -> ReadFile:
+        raise OSError(number, "refused", name)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(disk, "open", refuse)
+        with pytest.raises(expected, match="refused") as raised:
+            reader.read(message)
+    assert type(raised.value) is expected
     assert read_body(reader, message) == b"body 0"

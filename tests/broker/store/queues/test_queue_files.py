@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pyarrow as pa
 import pytest
 
@@ -56,6 +58,71 @@ def test_after_a_failure_a_new_file_is_begun(disk: MemoryFileSystem, failing: st
     second = files.save(chunk(2))
     assert second.file_number == 1
     assert [files.load(location) for location in (first, second)] == [chunk(0), chunk(2)]
+
+
+@pytest.mark.parametrize("failing", [{"write"}, {"sync"}, {"write", "sync"}])
+def test_a_sync_after_a_failure_keeps_the_chunks_before_it_too(disk: MemoryFileSystem, failing: set[str]) -> None:
+    files = QueueFiles(disk)
+    first = files.save(chunk(0))
+    disk.fail_next = {*failing}
+    with pytest.raises(OSError, match="failed"):
+        files.save(chunk(1)) if "write" in failing else files.sync()
+    second = files.save(chunk(2))
+    files.sync()
+    rebooted = QueueFiles(disk.crashed())
+    assert [rebooted.load(location) for location in (first, second)] == [chunk(0), chunk(2)]
+
+
+def test_a_file_that_was_full_when_its_sync_failed_is_synced_later(disk: MemoryFileSystem) -> None:
+    files = QueueFiles(disk, file_bytes=BYTES)
+    first = files.save(chunk(0))
+    disk.fail_next = {"sync"}
+    files.save(chunk(1))
+    files.sync()
+    assert QueueFiles(disk.crashed()).load(first) == chunk(0)
+
+
+@pytest.mark.parametrize("failing", ["create", "write", "sync", "rename"])
+def test_a_sync_fails_until_a_file_was_written_again(disk: MemoryFileSystem, failing: str) -> None:
+    files = QueueFiles(disk)
+    location = files.save(chunk(0))
+    for operation in ("sync", failing):
+        disk.fail_next = {operation}
+        with pytest.raises(OSError, match=f"{operation} failed"):
+            files.sync()
+    files.sync()
+    rebooted = disk.crashed()
+    assert QueueFiles(rebooted).load(location) == chunk(0)
+    assert rebooted.names() == [name_queue_file(0)]
+
+
+def test_a_sync_fails_when_the_system_has_dropped_what_a_sync_did_not_write(disk: MemoryFileSystem) -> None:
+    files = QueueFiles(disk)
+    files.save(chunk(0))
+    files.save(chunk(1))
+    disk.fail_next = {"sync"}
+    with pytest.raises(OSError, match="sync failed"):
+        files.sync()
+    disk.files[name_queue_file(0)][BYTES + HEADER_BYTES :] = bytes(BYTES - HEADER_BYTES)
+    for _ in range(2):
+        with pytest.raises(OSError, match=f"is damaged at offset {BYTES}: the chunk fails its checksum"):
+            files.sync()
+    files.remove_all_but([])  # nothing refers to the damaged chunk any more
+    files.sync()
+
+
+@pytest.mark.parametrize(("number", "expected"), [(errno.EMFILE, OSError), (errno.EIO, DamagedChunk)])
+def test_a_lack_of_files_is_not_damage(
+    disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
+) -> None:
+    location = QueueFiles(disk).save(chunk(0))
+
+    def refuse(name: str) -> None:
+        raise OSError(number, "refused", name)
+
+    monkeypatch.setattr(disk, "open", refuse)
+    with pytest.raises(expected, match="refused"):
+        QueueFiles(disk).load(location)
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed(disk: MemoryFileSystem) -> None:
