@@ -77,7 +77,7 @@ setup(
         ],
     },
     entry_points={
-        "console_scripts": ["rmqpull-broker = rmqpull_broker.__main__:main"],
+        "console_scripts": ["rmqpull = rmqpull_client.__main__:main", "rmqpull-broker = rmqpull_broker.__main__:main"],
         "pytest11": ["rmqpull_broker = rmqpull_broker.pytest_plugin"],
     },
     # Spark finds data sources with pkgutil.iter_modules, which does not work with the default finder hook.

@@ -24,6 +24,7 @@ from rmqpull_broker.core.properties import list_declared
 from rmqpull_broker.server.access import ADMINISTRATION, CHANGES, Administration
 from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
 from rmqpull_broker.server.remoting.registry import list_handlers
+from rmqpull_client.cli import COMMANDS as SHELL_COMMANDS
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 
@@ -109,6 +110,11 @@ def commands() -> str:
     return table(("command", "what it does", "mqadmin's names"), rows)
 
 
+def shell_commands() -> str:
+    """Returns the commands of ``rmqpull``."""
+    return table(("command", "what it does"), [(f"`{name}`", summary) for name, summary in SHELL_COMMANDS.items()])
+
+
 def administration() -> str:
     """Returns what needs the right to administrate, with the calls of both protocols."""
     return calls_table(ADMINISTRATION)
@@ -190,6 +196,9 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     },
     "docs/broker.md": {
         "commands": commands,
+    },
+    "docs/shell.md": {
+        "shell-commands": shell_commands,
     },
     "docs/broker-settings.md": {
         "broker-flags": broker_flags,

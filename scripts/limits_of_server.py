@@ -201,7 +201,7 @@ LIMITS_OF_SERVER = {
         Limit("messages that `peek` shows", "cli.commands.peek:NEWEST_MAX", "", "wrong usage", MEMORY),
         Limit(
             "line of a file for `send`",
-            "cli.commands.send:LINE_BYTES_MAX",
+            "rmqpull_client.cli.sending:LINE_BYTES_MAX",
             "bytes",
             "refused; the error has the line's number",
             "ours: the largest body fits",

@@ -77,6 +77,24 @@ class RangeToCut(NamedTuple):
     parts_max: int = 0
 
 
+class GroupProgress(NamedTuple):
+    """How far a consumer group is in a queue. ``consumed_ms`` is the store time of the last message before its offset.
+
+    It is 0 if there is no such message, or if the server does not tell.
+    """
+
+    group: str
+    queue: MessageQueue
+    consumer_offset: int
+    max_offset: int
+    consumed_ms: int = 0
+
+    @property
+    def lag(self) -> int:
+        """The number of messages after the consumer offset, deleted ones included."""
+        return max(0, self.max_offset - self.consumer_offset)
+
+
 class Part(NamedTuple):
     """The messages between the end of the previous part and ``until_offset``, and the sum of their bytes."""
 

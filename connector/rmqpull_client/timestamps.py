@@ -51,8 +51,11 @@ def parse_consume_timestamp(text: str) -> int:
 
 
 def format_timestamp(timestamp_ms: int) -> str:
-    """Returns a time as ISO 8601 text, in UTC."""
-    time = _EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
+    """Returns a time as ISO 8601 text, in UTC. One outside the years 1 to 9999 stays a number."""
+    try:
+        time = _EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -44,3 +44,14 @@ REPLY_SUFFIX = "_REPLY_TOPIC"
 TOOLS_GROUP = "TOOLS_CONSUMER"
 """A group that every broker has, for RocketMQ's own tools. Brokers of 4.x that check access keys permit it only to
 users with that right."""
+GROUPS_FROM_START = (
+    TOOLS_GROUP,
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""The groups that each broker has from its start (``SubscriptionGroupManager.init`` of 5.5.0)."""

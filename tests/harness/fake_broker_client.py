@@ -13,6 +13,7 @@ from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
     EVERYTHING,
     Bounds,
+    GroupProgress,
     MessageFilter,
     MessageQueue,
     Part,
@@ -103,6 +104,14 @@ class FakeBrokerClient:
     def list_topics(self) -> list[str]:
         self.calls.append("topics")
         return self.names
+
+    def list_groups(self) -> list[str]:
+        self.calls.append("groups")
+        return []
+
+    def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
+        self.calls.append("progress")
+        return []
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         self.calls.append("check filter")

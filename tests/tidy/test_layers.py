@@ -142,7 +142,13 @@ LAYERS = (
         "rmqpull_client.transports.remoting",
         lazily="rmqpull_client.transports.remoting",
     ),
-    Layer("rmqpull_client/*", CLIENT, never=CONNECTIONS),
+    # What a command needs of Arrow is in modules that its help does not import.
+    Layer(
+        "rmqpull_client/cli/* rmqpull_client/__main__.py",
+        f"{CLIENT} click rich pyarrow tomli tomllib rmqpull_proto.columns",
+        TRANSPORTS,
+    ),
+    Layer("rmqpull_client/*", CLIENT, never=f"{CONNECTIONS} rmqpull_client.cli"),
     # Spark. What it imports on its first look-up comes first: a failure there hides every Python data source.
     Layer(
         "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py "
@@ -271,10 +277,11 @@ LAYERS = (
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
     Layer(
         "rmqpull_broker/cli/commands/*",
-        "rmqpull_broker rmqpull_proto click rich grpc pyarrow",
+        "rmqpull_broker rmqpull_client.cli rmqpull_client.timestamps rmqpull_proto click rich grpc pyarrow",
         never="rmqpull_broker.cli.commands",
     ),
-    Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
+    # The frame of commands and the forms of messages are those of the client's command line.
+    Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_client.cli rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
     Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", "*_pb2"),
 )

@@ -35,6 +35,15 @@ class Covered(NamedTuple):
 ALL_TRANSPORTS = "every test of the port runs against all transports"
 DECLARES = "it only declares types and values"
 COVERED = {
+    "connector/rmqpull_client/cli/exports/pieces.py": Covered(
+        "client/cli/commands/test_export.py", "an export is what writes pieces"
+    ),
+    "connector/rmqpull_client/cli/searching.py": Covered(
+        "client/cli/commands/test_peek.py", "peek shows what a search finds"
+    ),
+    "connector/rmqpull_client/cli/sending.py": Covered(
+        "client/cli/commands/test_send.py", "send is what sends from the shell"
+    ),
     "connector/rmqpull_client/transports/grpc/columnar/client.py": Covered(
         "client/transports/test_port.py", ALL_TRANSPORTS
     ),
@@ -46,6 +55,9 @@ COVERED = {
     ),
     "connector/rmqpull_client/transports/grpc/standard/lane.py": Covered(
         "client/transports/test_port.py", ALL_TRANSPORTS
+    ),
+    "connector/rmqpull_client/transports/remoting/group_listings.py": Covered(
+        "client/transports/test_port_groups.py", ALL_TRANSPORTS
     ),
     "connector/rmqpull_client/transports/remoting/reading/looking.py": Covered(
         "client/transports/test_port_looking.py", ALL_TRANSPORTS

@@ -10,7 +10,7 @@ import click
 
 import rmqpull_broker
 from rmqpull_broker.cli.aliases import ALIASES, alias_command
-from rmqpull_broker.cli.frame import LazyGroup
+from rmqpull_client.cli.frame import LazyGroup
 
 COMMANDS = {
     "serve": "Serve until SIGTERM or SIGINT.",
@@ -42,6 +42,7 @@ class MainGroup(LazyGroup):
 @click.group(
     cls=MainGroup,
     summaries=COMMANDS,
+    package="rmqpull_broker.cli.commands",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     examples=[
         "rmqpull-broker serve --topic orders:8 --data-dir ./broker-data",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from rmqpull_broker.cli.frame import OnceCommand
+from rmqpull_client.cli.frame import OnceCommand
 
 
 class Rewritten(NamedTuple):

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.values import ENDPOINTS_DEFAULT
+from rmqpull_client.cli.values import ENDPOINTS_DEFAULT
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 COMPLETION_TIMEOUT_S = 1

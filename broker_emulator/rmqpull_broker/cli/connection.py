@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from rmqpull_broker.cli.output import Refused, Unreachable
+from rmqpull_client.cli.output import Refused, Unreachable
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 

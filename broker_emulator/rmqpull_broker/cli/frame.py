@@ -1,94 +1,16 @@
-"""The frame of all commands: lazy loading, flags that may be given once, examples in the help, shared options."""
+"""What the commands that call a broker have in common: ``--endpoints`` and ``--timeout``."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from rmqpull_broker.cli.values import ENDPOINTS, ENDPOINTS_DEFAULT, SECONDS
+from rmqpull_client.cli.values import ENDPOINTS, ENDPOINTS_DEFAULT, SECONDS
 
 TIMEOUT_DEFAULT_S = 10.0
-
-
-class Example(click.Command):
-    """A command whose help ends with examples. Tests run each of them."""
-
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.examples = examples
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.examples:
-            with formatter.section("Examples"):
-                for example in self.examples:
-                    formatter.write(f"  {example}\n")
-
-
-class OnceCommand(Example):
-    """A command that refuses a repeated flag unless the flag allows it; click would take the last value."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter in order:
-            if isinstance(parameter, click.Option) and not parameter.multiple and order.count(parameter) > 1:
-                raise click.UsageError(
-                    f"{parameter.opts[0]} is given {order.count(parameter)} times: give it once", ctx
-                )
-        return super().parse_args(ctx, args)
-
-
-class Group(Example, click.Group):
-    """A group of commands of :class:`OnceCommand`."""
-
-    command_class = OnceCommand
-
-
-class LazyGroup(Group):
-    """A group that imports the module of a command only when the command is called, so that ``--help`` is fast.
-
-    ``summaries`` has the commands in the order of the help, with one sentence for each.
-    """
-
-    def __init__(self, *args: Any, summaries: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._summaries = summaries
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._summaries)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._summaries:
-            return None
-        command: click.Command = import_module(f"rmqpull_broker.cli.commands.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._summaries.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._summaries:
-            # click searches these for a similar name.
-            self.commands = dict.fromkeys(self._summaries, click.Command(None))
-        return super().resolve_command(ctx, args)
-
-
-def flags(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Combines options into one decorator, in the order of the help."""
-
-    def with_flags(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return with_flags
-
 
 endpoints_option = click.option(
     "--endpoints",
@@ -124,6 +46,3 @@ def connected(function: Callable[..., None]) -> Callable[..., None]:
             function(connection, **values)
 
     return with_connection
-
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.output import show, show_json
-from rmqpull_broker.cli.values import QueueName
 from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.output import show, show_json
+from rmqpull_client.cli.values import QueueName
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = (

@@ -11,7 +11,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
-from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, Part, QueueRange, RangeToCut, TopicBounds
+from rmqpull_client.model import (
+    EVERYTHING,
+    GroupProgress,
+    MessageFilter,
+    MessageQueue,
+    Part,
+    QueueRange,
+    RangeToCut,
+    TopicBounds,
+)
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.names import TOOLS_GROUP
 
@@ -101,6 +110,15 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
 
     def list_topics(self) -> list[str]:
         """Returns all topics except the broker's own. Raises OptionError if the server cannot list them."""
+
+    def list_groups(self) -> list[str]:
+        """Returns all consumer groups except the broker's own. Raises OptionError if the server cannot list them."""
+
+    def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
+        """Returns how far groups are in each queue of the topics that they consume, sorted; nothing for unknown groups.
+
+        Raises OptionError if the server does not tell what a group consumes: see :meth:`get_consumer_offsets`.
+        """
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """Raises OptionError if the broker does not evaluate this filter. Nothing is read."""

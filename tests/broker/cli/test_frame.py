@@ -17,8 +17,8 @@ from click.shell_completion import ZshComplete
 
 from rmqpull_broker.cli import COMMANDS, main
 from rmqpull_broker.cli.aliases import ALIASES
-from rmqpull_broker.cli.frame import Example
 from rmqpull_broker.testing import running_broker
+from rmqpull_client.cli.frame import Example
 from tests.harness.cli import NEWEST_WORDS, RunCommand, make_runner
 
 if TYPE_CHECKING:

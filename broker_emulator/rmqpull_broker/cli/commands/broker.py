@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected
-from rmqpull_broker.cli.output import show_fields, show_json, show_table
+from rmqpull_broker.cli.frame import connected
+from rmqpull_client.cli.frame import Group, as_json
+from rmqpull_client.cli.output import show_fields, show_json, show_table
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("property", "value", "default", "unit")

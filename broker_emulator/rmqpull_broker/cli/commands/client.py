@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected
-from rmqpull_broker.cli.output import show
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.cli.rows import make_client_row
+from rmqpull_client.cli.frame import Group, as_json
+from rmqpull_client.cli.output import show
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("clientId", "type", "language", "version", "groups", "lastHeartbeat")

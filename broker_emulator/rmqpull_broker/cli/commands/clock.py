@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected
-from rmqpull_broker.cli.output import show_json
-from rmqpull_broker.cli.values import DURATION, TIME
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.frame import Group, as_json
+from rmqpull_client.cli.output import show_json
+from rmqpull_client.cli.values import DURATION, TIME
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 

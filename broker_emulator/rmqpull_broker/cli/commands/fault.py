@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected
-from rmqpull_broker.cli.output import show, show_json, show_table
-from rmqpull_broker.cli.values import DURATION
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.server.fault_names import check_code
+from rmqpull_client.cli.frame import Group, as_json
+from rmqpull_client.cli.output import show, show_json, show_table
+from rmqpull_client.cli.values import DURATION
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("id", "rpc", "action", "topic", "brokerName", "queueId", "group", "clientId", "times", "struck", "kept")

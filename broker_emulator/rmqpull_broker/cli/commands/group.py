@@ -8,10 +8,11 @@ import click
 
 from rmqpull_broker.cli.arguments import group_argument
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected, flags
-from rmqpull_broker.cli.output import show, show_fields, show_json, show_table
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_client_row, make_progress_row
-from rmqpull_broker.cli.values import QUEUE, RETRY_POLICY, TIME, QueueName, RetryPolicy, format_duration
+from rmqpull_client.cli.frame import Group, as_json, flags
+from rmqpull_client.cli.output import show, show_fields, show_json, show_table
+from rmqpull_client.cli.values import QUEUE, RETRY_POLICY, TIME, QueueName, RetryPolicy, format_duration
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 

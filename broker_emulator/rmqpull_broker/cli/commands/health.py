@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 import grpc
 
-from rmqpull_broker.cli.frame import OnceCommand, endpoints_option
-from rmqpull_broker.cli.values import SECONDS
+from rmqpull_broker.cli.frame import endpoints_option
+from rmqpull_client.cli.frame import OnceCommand
+from rmqpull_client.cli.values import SECONDS
 
 _CHECK = "/grpc.health.v1.Health/Check"
 # A HealthCheckResponse with SERVING. Importing the library for it would be slow.

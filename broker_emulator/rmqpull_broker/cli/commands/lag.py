@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
-from rmqpull_broker.cli.output import make_table, show, show_json, show_table
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_progress_row
-from rmqpull_broker.cli.values import SECONDS
+from rmqpull_client.cli.frame import OnceCommand, as_json
+from rmqpull_client.cli.output import show
+from rmqpull_client.cli.values import SECONDS
+from rmqpull_client.cli.watching import watch as repeat
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("group", "topic", "queues", "lag", "inFlight")
@@ -69,35 +68,7 @@ def command(
     if not watch:
         show(query(), columns, as_json=as_json, nothing="no group has consumer offsets")
         return
-    outputs = _repeat(query, interval, times)
-    try:
-        if as_json:
-            for rows in outputs:
-                show_json(rows)
-        else:
-            _watch(outputs, columns)
-    except KeyboardInterrupt:
-        pass  # the normal end of --watch
-
-
-def _repeat(query: Any, interval_s: float, times: int | None) -> Iterable[list[dict[str, Any]]]:
-    for number in itertools.count(1):
-        yield query()
-        if number == times:
-            return
-        time.sleep(interval_s)
-
-
-def _watch(outputs: Iterable[list[dict[str, Any]]], columns: Sequence[str]) -> None:
-    if not sys.stdout.isatty():
-        for rows in outputs:
-            show_table(rows, columns)
-        return
-    from rich.live import Live
-
-    with Live(auto_refresh=False) as live:
-        for rows in outputs:
-            live.update(make_table(rows, columns), refresh=True)
+    repeat(query, columns, interval, times, as_json=as_json)
 
 
 def _totals(progress: Iterable[rpc.QueueProgress]) -> list[dict[str, Any]]:

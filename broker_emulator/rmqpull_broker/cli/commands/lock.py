@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected
-from rmqpull_broker.cli.output import Refused, show
-from rmqpull_broker.cli.values import QUEUE, QueueName
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.frame import Group, as_json
+from rmqpull_client.cli.output import Refused, show
+from rmqpull_client.cli.values import QUEUE, QueueName
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
-from rmqpull_broker.cli.frame import Group, as_json
-from rmqpull_broker.cli.output import Refused, show_fields, show_json, show_table
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.state.stage_facts import ColumnsStaged
 from rmqpull_broker.store.inspection import Damage, LoggedRecord, VerifyReport, dump, verify
 from rmqpull_broker.store.log.segments import CorruptLog, list_segment_bases, segment_name
 from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
+from rmqpull_client.cli.frame import Group, as_json
+from rmqpull_client.cli.output import Refused, show_fields, show_json, show_table
 
 _DAMAGE_COLUMNS = ("file", "offset", "reason", "effect")
 _CUT_OFF = "cut off at the next start"

@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.cli.arguments import optional_topic_argument
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.cli.in_flight import show_in_flight
-from rmqpull_broker.cli.message_lines import make_json_rows
-from rmqpull_broker.cli.output import Refused, show_json, show_table
-from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
+from rmqpull_client.cli.frame import OnceCommand, as_json
+from rmqpull_client.cli.message_lines import make_json_rows
+from rmqpull_client.cli.output import Refused, show_json, show_table
+from rmqpull_client.cli.values import QUEUE, TIME, QueueName
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as v2_service

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 
 import click
 
-from rmqpull_broker.cli.frame import OnceCommand
-from rmqpull_broker.cli.values import Parsed
 from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
@@ -28,6 +26,8 @@ from rmqpull_broker.lean import (
     share_one_heap,
 )
 from rmqpull_broker.server.addresses import PortUnavailable, join_address
+from rmqpull_client.cli.frame import OnceCommand
+from rmqpull_client.cli.values import Parsed
 from rmqpull_proto.large_messages import reuse_memory
 
 _logger = logging.getLogger(__name__)

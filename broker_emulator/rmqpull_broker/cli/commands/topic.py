@@ -8,9 +8,10 @@ import click
 
 from rmqpull_broker.cli.arguments import topic_argument
 from rmqpull_broker.cli.connection import Connection
-from rmqpull_broker.cli.frame import Group, as_json, connected, flags
-from rmqpull_broker.cli.output import Row, show, show_fields, show_json, show_table
+from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.frame import Group, as_json, flags
+from rmqpull_client.cli.output import Row, show, show_fields, show_json, show_table
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED")

@@ -7,12 +7,12 @@ from rmqpull_broker.core.model import CustomizedBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut, OffsetsCommitted
 from rmqpull_broker.core.state.names import (
-    GROUPS_FROM_START,
     check_group_name,
     check_group_spelling,
     is_creatable_group,
     is_system_group,
 )
+from rmqpull_proto.names import GROUPS_FROM_START
 
 RETRY_QUEUES_MAX = 1024
 RETRY_DELAYS_MAX = 100

@@ -27,7 +27,6 @@ from rmqpull_proto.names import (
     SYSTEM_TOPICS,
     TBW102,
     TIMER_TOPIC,
-    TOOLS_GROUP,
 )
 
 TOPIC_LENGTH_MAX = 127
@@ -45,17 +44,6 @@ STAGE_PREFIX = "%STAGE%"
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _LEGAL_TEXT = "^[%|a-zA-Z0-9_-]+$"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-GROUPS_FROM_START = (
-    TOOLS_GROUP,
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
-)
-"""The groups that each broker has from its start (``SubscriptionGroupManager.init`` of 5.5.0)."""
 
 
 def name_pop_retry_topic(group: str, topic: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rmqpull_client.connection import unwrap_name
-from rmqpull_client.errors import OffsetNotFound, OptionError, Unserved
-from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, Part, RangeToCut
+from rmqpull_client.connection import unwrap_name, wrap_name
+from rmqpull_client.errors import GroupNotFound, OffsetNotFound, OptionError, Unserved
+from rmqpull_client.model import SQL92, GroupProgress, MessageFilter, MessageQueue, Part, RangeToCut
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -44,6 +44,46 @@ def list_topics(channel: BrokerChannel) -> list[str]:
         if not entry.topic.is_system
     )
     return [name for name in names if name is not None]
+
+
+def list_groups(channel: BrokerChannel) -> list[str]:
+    """Lists the groups of the namespace. Raises OptionError if the server lacks the admin service."""
+    try:
+        response = channel.call(ADMIN.methods["ListGroups"], admin.ListGroupsRequest())
+    except Unserved:
+        raise OptionError(explain_no_admin(channel.endpoints, "list its consumer groups")) from None
+    names = (unwrap_name(channel.connection.namespace, entry.group.name) for entry in response.groups)
+    return [name for name in names if name is not None]
+
+
+def query_progress(channel: BrokerChannel, groups: Sequence[str]) -> list[GroupProgress]:
+    """Asks how far groups are. Raises OptionError if the server lacks the admin service."""
+    namespace, method = channel.connection.namespace, ADMIN.methods["QueryLag"]
+    waits = [channel.start(method, admin.QueryLagRequest(groups=[wrap_name(namespace, group)])) for group in groups]
+    found = list[admin.QueueProgress]()
+    for wait in waits:
+        try:
+            found += wait().progress
+        except GroupNotFound:
+            continue
+        except Unserved:
+            raise OptionError(explain_no_admin(channel.endpoints, "tell what consumer groups consume")) from None
+    return [
+        GroupProgress(
+            group,
+            MessageQueue(topic, entry.queue.broker_name, entry.queue.queue_id),
+            entry.consumer_offset if entry.HasField("consumer_offset") else entry.min_offset,
+            entry.max_offset,
+        )
+        for entry in found
+        if (group := unwrap_name(namespace, entry.group)) is not None
+        and (topic := unwrap_name(namespace, entry.queue.topic)) is not None
+    ]
+
+
+def explain_no_admin(endpoints: str, what: str) -> str:
+    """Returns the text of the error for a server without the admin service."""
+    return f"The server at {endpoints} cannot {what}: it lacks AdminService of rmqpull.v1 (extension admin)."
 
 
 def get_consumer_offsets(

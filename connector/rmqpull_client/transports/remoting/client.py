@@ -13,6 +13,7 @@ from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
     EVERYTHING,
+    GroupProgress,
     MessageFilter,
     MessageQueue,
     Part,
@@ -24,6 +25,7 @@ from rmqpull_client.transports.lost import LOST
 from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.filters import check_filter
+from rmqpull_client.transports.remoting.group_listings import GroupListings
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.reading.looking import look_at
 from rmqpull_client.transports.remoting.reading.read import Read
@@ -73,6 +75,14 @@ class RemotingClient:
     def list_topics(self) -> list[str]:
         """Lists the topics that the name servers know."""
         return self._channel.listings.list_topics()
+
+    def list_groups(self) -> list[str]:
+        """Asks all brokers for their groups."""
+        return GroupListings(self._channel).list_groups()
+
+    def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
+        """Asks all brokers for all groups. They tell only of queues that have a consumer offset."""
+        return GroupListings(self._channel).query_progress(groups)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """Has the broker compile the expression, and pulls one message."""

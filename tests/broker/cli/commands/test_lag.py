@@ -48,7 +48,7 @@ def test_an_interrupt_ends_a_watch(run: RunCommand, monkeypatch: pytest.MonkeyPa
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rmqpull_broker.cli.commands.lag.time.sleep", interrupt)
+    monkeypatch.setattr("rmqpull_client.cli.watching.time.sleep", interrupt)
     result = run("lag", "--watch", "--json")
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)) == 2

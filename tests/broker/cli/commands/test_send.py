@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqpull_broker.cli.commands import send
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import running_broker
+from rmqpull_client.cli import sending
 from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
@@ -137,7 +137,7 @@ def test_a_line_that_is_not_utf_8_is_refused(run: RunCommand) -> None:
 def test_the_error_for_a_bad_line_counts_the_acknowledged_messages(
     run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send, "BATCH_ROWS", 2)
+    monkeypatch.setattr(sending, "BATCH_ROWS", 2)
     complaint = error_of(run("send", "--topic", "single", stdin=lines(*[{"body": "a"}] * 5) + "bad\n"))
     assert complaint.startswith("line 6 of standard input is not a message")
     assert "4 messages, up to line 4, were acknowledged before" in complaint
@@ -145,14 +145,14 @@ def test_the_error_for_a_bad_line_counts_the_acknowledged_messages(
 
 
 def test_a_line_that_is_too_long_is_refused(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send, "LINE_BYTES_MAX", 10)
+    monkeypatch.setattr(sending, "LINE_BYTES_MAX", 10)
     assert "longer than 10 bytes" in error_of(run("send", "--topic", "single", "--text", stdin="x" * 100))
 
 
 def test_a_refusal_of_the_broker_names_the_lines(
     run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send, "BATCH_ROWS", 2)
+    monkeypatch.setattr(sending, "BATCH_ROWS", 2)
     messages = [{"body": "a"}, {"body": "b"}, {"body": "c"}, {"body": "d", "tags": "a|b"}]
     complaint = error_of(run("send", "--topic", "single", stdin=lines(*messages)))
     assert complaint.endswith(

@@ -9,7 +9,6 @@ from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff, GroupConfig
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import GROUPS_FROM_START
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.handlers.admin_codec import find_refusal
 from rmqpull_broker.server.remoting.handlers.page_codec import cut_page
@@ -19,6 +18,7 @@ from rmqpull_broker.server.remoting.wire.page_headers import (
     GetAllSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupResponseHeader,
 )
+from rmqpull_proto.names import GROUPS_FROM_START
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader

@@ -22,6 +22,7 @@ from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
     EVERYTHING,
     Bounds,
+    GroupProgress,
     MessageFilter,
     MessageQueue,
     Part,
@@ -117,6 +118,14 @@ class StandardClient:
     def list_topics(self) -> list[str]:
         """Lists the topics. A server without the columnar extension may still have the admin service."""
         return calls.list_topics(self._channel)
+
+    def list_groups(self) -> list[str]:
+        """Lists all groups with one call."""
+        return calls.list_groups(self._channel)
+
+    def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
+        """Asks with one call for each group."""
+        return calls.query_progress(self._channel, groups)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """Pulls one message, which is the smallest request."""

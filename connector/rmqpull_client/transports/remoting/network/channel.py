@@ -115,6 +115,8 @@ class RemotingChannel:
         """
         if target == NAME_SERVER:
             return self.cluster.list_name_servers()
+        if not target.topic:
+            return self._find_listed(target)
         self.routes.refresh([target.topic], deadline_s)
         name = find_route_topic(self.connection, target.topic)
         if self.cluster.get_known(name) is None:
@@ -130,6 +132,14 @@ class RemotingChannel:
                 )
             ) from None
 
+    def _find_listed(self, target: Target) -> list[Place]:
+        try:
+            return self.cluster.find_places("", target)
+        except BrokerNotListed as error:
+            raise NotLocatedYet(
+                BrokerUnavailable(f"The name server at {self.endpoints} has changed: {error}.")
+            ) from None
+
     def borrow(self, place: Place, attempt: int = 0) -> BrokerConnection:
         """Returns a connection that nobody else uses: see :meth:`ConnectionPool.borrow`."""
         return self._pool.borrow(place.address, attempt)
@@ -142,7 +152,7 @@ class RemotingChannel:
         """Records that a server did not respond: the next attempt asks another name server, or gets the route again."""
         if place.is_name_server:
             self.cluster.leave_name_server(place.address)
-        else:
+        elif target.topic:
             self.cluster.suspect(find_route_topic(self.connection, target.topic))
         if lost.cause in (Cause.HANDSHAKE, Cause.CLOSED_IN_HANDSHAKE):
             self._pool.forget_files()

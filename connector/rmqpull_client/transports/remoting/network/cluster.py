@@ -24,6 +24,8 @@ _CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 class Target(NamedTuple):
     """The recipient of a request: a broker that has a topic, by the names in the connection's namespace.
 
+    Without a topic it is a broker that name servers have listed.
+
     ``broker_id`` is 0 for the master. With ``may_use_slave`` the request goes to another broker of the same name when
     that one is away.
     """
@@ -37,6 +39,11 @@ class Target(NamedTuple):
     def of(cls, queue: MessageQueue, broker_id: int = MASTER_ID, may_use_slave: bool = False) -> Target:
         """Returns the target for requests about a queue."""
         return cls(queue.topic, queue.broker_name, broker_id, may_use_slave)
+
+    @classmethod
+    def of_broker(cls, broker_name: str) -> Target:
+        """Returns the target for requests to the master of a broker, about no topic."""
+        return cls("", broker_name)
 
 
 NAME_SERVER = Target("", "", may_use_slave=True)
@@ -155,6 +162,7 @@ class ClusterView:
         self._interval_s = connection.poll_name_server_interval_ms / 1000
         self._known: dict[str, KnownRoute] = {}
         self._expected: dict[str, frozenset[str]] = {}
+        self._brokers: Mapping[str, BrokerData] = {}
         self._queue_counts: dict[tuple[str, str], int] = {}  # the highest number seen or expected, by topic and broker
         self.is_proxied: bool | None = None
         """Whether the name servers are proxies, which serve routes that lead to themselves. None: not known yet."""
@@ -295,6 +303,10 @@ class ClusterView:
         """Returns the brokers that ``brokerAddresses`` names and no known route does."""
         return sorted({name for name, _ in self._given} - self.list_brokers())
 
+    def note_brokers(self, brokers: Mapping[str, BrokerData]) -> None:
+        """Records the brokers that name servers list."""
+        self._brokers = brokers
+
     # --- addresses ----------------------------------------------------------------------------------------------------
 
     def find_places(self, topic: str, target: Target) -> list[Place]:
@@ -302,10 +314,15 @@ class ClusterView:
 
         ``topic`` is the broker's name of the topic, whose route is known.
         """
-        known = self._known.get(topic)
-        registered = {} if known is None else known.get_addresses(target.broker_name)
+        if target.topic:
+            known = self._known.get(topic)
+            registered: Mapping[int, str] = {} if known is None else known.get_addresses(target.broker_name)
+        else:
+            listed = self._brokers.get(target.broker_name)
+            registered = {} if listed is None else listed.broker_addrs
         if not registered:
-            raise BrokerNotListed(f"the route of topic {target.topic} does not name broker {target.broker_name}")
+            listing = f"the route of topic {target.topic}" if target.topic else "the list of brokers"
+            raise BrokerNotListed(f"{listing} does not name broker {target.broker_name}")
         wanted: Sequence[int] = [target.broker_id]
         if target.may_use_slave:
             wanted = [target.broker_id, *sorted(registered.keys() - {target.broker_id})]

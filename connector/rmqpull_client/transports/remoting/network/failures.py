@@ -182,6 +182,14 @@ def make_proxy_error(place: Place) -> OptionError:
     )
 
 
+def make_proxy_group_error(place: Place) -> OptionError:
+    """Returns the exception for a proxy that is asked for all groups, or for what a group consumes."""
+    return OptionError(
+        f"The server at {place.address} is a proxy, which lists no consumer groups, and not what they consume. Name "
+        "group and topic instead, or set the name servers to those of the cluster."
+    )
+
+
 def _advise_on_wrong_server(place: Place) -> str:
     if place.is_name_server:
         return (

@@ -17,12 +17,13 @@ from rmqpull_client.errors import (
     Unserved,
 )
 from rmqpull_client.transports.remoting.network.calls import Call
-from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, is_system_topic
+from rmqpull_client.transports.remoting.network.cluster import NAME_SERVER, ClusterView, Place, is_system_topic
 from rmqpull_client.transports.remoting.network.exchange import ANY_CODE, Exchange
 from rmqpull_client.transports.remoting.network.failures import (
     join_names,
     make_bad_body_error,
     make_proxy_error,
+    make_proxy_group_error,
     make_unlisted_error,
 )
 from rmqpull_client.transports.remoting.network.looks import make_looks
@@ -84,7 +85,8 @@ class Listings:
             except BrokerFailed as error:
                 raise make_unlisted_error(self._endpoints, error) from None
             except Unserved:
-                self._refuse_proxy(exchange)
+                if (proxy := self._find_proxy(exchange)) is not None:
+                    raise make_proxy_error(proxy) from None
                 raise
         names = decode_body(topics, TopicList.decode).topics
         if brokers.get_response().code != ResponseCode.SUCCESS:  # not every compatible name server has this request
@@ -94,21 +96,29 @@ class Listings:
             self._cluster.leave_name_server(brokers.place.address)
         return names, {*info.brokers, *info.clusters}, bool(info.brokers)
 
-    def _refuse_proxy(self, exchange: Exchange) -> None:
-        """Raises OptionError if a server without a list of topics is a proxy: unlike a broker, it serves routes.
+    def _find_proxy(self, exchange: Exchange) -> Place | None:
+        """Returns the server, which lists nothing, if it is a proxy: unlike a broker, it serves routes.
 
         Whether the topic exists does not matter.
         """
         asking = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TBW102})
         route = exchange.start(NAME_SERVER, asking, accepted=ANY_CODE)
         (response,) = exchange.wait([route])
-        if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
-            assert route.place is not None, "it has responded"
-            raise make_proxy_error(route.place)
+        return route.place if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST) else None
 
     def describe_none(self) -> str:
         """Describes what is waited for while no broker is registered."""
         return f"the brokers of the name server at {self._endpoints}, which has none"
+
+    def list_masters_of_groups(self) -> list[str]:
+        """Lists the brokers to ask for consumer groups. Raises OptionError if the server is a proxy."""
+        try:
+            return sorted(self.list_masters())
+        except Unserved:
+            with Exchange(self._servers) as exchange:
+                if (proxy := self._find_proxy(exchange)) is not None:
+                    raise make_proxy_group_error(proxy) from None
+            raise
 
     def list_masters(self) -> set[str]:
         """Lists the brokers whose masters are registered, and so their topics: slaves do not register topics."""
@@ -121,7 +131,9 @@ class Listings:
             command = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
             call = exchange.start(NAME_SERVER, command, deadline_s=deadline_s, is_tried_once=limit_s is not None)
             exchange.wait([call])
-            return decode_body(call, ClusterInfo.decode).brokers
+            brokers = decode_body(call, ClusterInfo.decode).brokers
+        self._cluster.note_brokers(brokers)
+        return brokers
 
     def ask_each_for_brokers(self) -> Iterator[Mapping[str, BrokerData] | None]:
         """Asks one name server after the other, each once, for the brokers that are registered there.

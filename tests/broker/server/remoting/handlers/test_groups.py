@@ -9,8 +9,8 @@ import pytest
 from processes.apache.calls import CallRefused, Calls
 from rmqpull_broker.core.model import CustomizedBackoff, ExponentialBackoff
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state.names import GROUPS_FROM_START
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_proto.names import GROUPS_FROM_START
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
 

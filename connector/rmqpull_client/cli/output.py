@@ -129,10 +129,30 @@ def _visible(text: str) -> str:
 @contextmanager
 def byte_progress(total: int | None) -> Iterator[Callable[[int], None]]:
     """Shows a progress bar on standard error, and yields a function that advances it by bytes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import DownloadColumn, TransferSpeedColumn
 
-    parts = (TextColumn("sending"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with _show_progress("sending", total, (DownloadColumn(), TransferSpeedColumn())) as advance:
+        yield advance
+
+
+@contextmanager
+def count_progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """Shows a progress bar on standard error, if that is a terminal, and yields a function that advances it."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.progress import MofNCompleteColumn
+
+    with _show_progress(what, total, (MofNCompleteColumn(),)) as advance:
+        yield advance
+
+
+@contextmanager
+def _show_progress(what: str, total: int | None, columns: Sequence[Any]) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    parts = (TextColumn(what), BarColumn(), *columns, TimeRemainingColumn())
     with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("sending", total=total)
-        yield lambda byte_count: progress.advance(task, byte_count)
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.cli.message_lines import BadLine, make_json_rows, read_message
+from rmqpull_client.cli.message_lines import BadLine, make_json_rows, read_message
 from rmqpull_proto.columns import PULL_SCHEMA
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rmqpull_broker.cli.output import format_cell, format_lines, make_table, show, show_fields, show_json
+from rmqpull_client.cli.output import format_cell, format_lines, make_table, show, show_fields, show_json
 
 ROWS = [{"topic": "orders", "queueId": 0, "tags": None}, {"topic": "a", "queueId": 12, "tags": "paid"}]
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.cli.values import (
+from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.values import (
     QueueName,
     parse_duration_ms,
     parse_endpoints,
@@ -15,7 +16,6 @@ from rmqpull_broker.cli.values import (
     parse_seconds,
     parse_time_ms,
 )
-from rmqpull_broker.server.times import format_time
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 

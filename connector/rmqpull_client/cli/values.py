@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from rmqpull_client.connection import parse_addresses, parse_broker_addresses
+
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
 else:
@@ -42,6 +44,18 @@ def parse_endpoints(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not (colon and host.strip("[]") and re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65_535):
         raise ValueError(f"{text!r} is not an address: use HOST:PORT with a port of 1 to 65535, such as 127.0.0.1:8081")
+    return text
+
+
+def check_addresses(text: str) -> str:
+    """Returns addresses ``HOST:PORT``, separated by semicolons, as they are. Raises ValueError for anything else."""
+    parse_addresses(text)
+    return text
+
+
+def check_broker_addresses(text: str) -> str:
+    """Returns addresses of brokers, ``BROKER=HOST:PORT``, as they are. Raises ValueError for anything else."""
+    parse_broker_addresses(text)
     return text
 
 
@@ -131,6 +145,8 @@ def format_duration(duration_ms: int) -> str:
 
 
 ENDPOINTS = Parsed("endpoints", parse_endpoints)
+ADDRESSES = Parsed("addresses", check_addresses)
+BROKER_ADDRESSES = Parsed("addresses of brokers", check_broker_addresses)
 SECONDS = Parsed("seconds", parse_seconds)
 DURATION = Parsed("duration", parse_duration_ms)
 TIME = Parsed("time", parse_time_ms)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rmqpull_broker.cli.values import parse_time_ms
-from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.values import parse_time_ms
+from rmqpull_client.timestamps import format_timestamp
 
-_GIVEN_BY_BROKER = frozenset(
+GIVEN_BY_BROKER = frozenset(
     ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeHost", "reconsumeTimes")
 )
 """Fields that the broker sets: printed, and ignored when the line is sent again."""
@@ -42,7 +42,7 @@ def read_message(line: str) -> dict[str, Any]:
         raise BadLine("a message needs either 'body' or 'bodyBase64'")
     message = {}
     for name, value in fields.items():
-        if name in _GIVEN_BY_BROKER:
+        if name in GIVEN_BY_BROKER:
             continue
         if name not in _READERS:
             near = difflib.get_close_matches(name, _READERS, 1)
@@ -133,7 +133,7 @@ def make_json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     rows = []
     for row in batch.to_pylist():
         row["properties"] = dict(row["properties"] or ())
-        row.update({name: format_time(row[name] // 1000) for name in times if row[name] is not None})
+        row.update({name: format_timestamp(row[name] // 1000) for name in times if row[name] is not None})
         row["bodyEncoding"] = _ENCODINGS.get(row["bodyEncoding"])
         rows.append({name: value for name, value in _put_body(row).items() if value not in (None, {}, [])})
     return rows

@@ -1,0 +1,99 @@
+"""``rmqpull reset``: sets the consumer offsets of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqpull_client.cli.bounds import query_queues
+from rmqpull_client.cli.frame import OnceCommand, as_json
+from rmqpull_client.cli.output import Refused, show
+from rmqpull_client.cli.servers import connected
+from rmqpull_client.cli.values import QUEUE, TIME, QueueName
+from rmqpull_client.model import Bounds, MessageQueue
+
+if TYPE_CHECKING:
+    from rmqpull_client.transports.port import BrokerClient
+
+_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
+
+
+@click.command(
+    cls=OnceCommand,
+    examples=[
+        "rmqpull reset readers orders --to earliest",
+        "rmqpull reset readers orders --to-time 2013-01-31T12:00:00Z --dry-run",
+        "rmqpull reset readers orders --queue broker-a/3 --to-offset 1200 --yes",
+    ],
+)
+@click.argument("group")
+@click.argument("topic")
+@click.option("--queue", type=QUEUE, metavar="[BROKER/]ID", help="Only this queue [default: all queues of the topic].")
+@click.option("--to", type=click.Choice(["earliest", "latest"]), help="Set to the min or max offset of each queue.")
+@click.option(
+    "--to-time", type=TIME, metavar="TIME", help="Set to the first message that was stored at this time or later."
+)
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Set to this offset; needs --queue.")
+@click.option("--dry-run", is_flag=True, help="Show the result, but change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@as_json
+@connected
+def command(
+    client: BrokerClient,
+    group: str,
+    topic: str,
+    queue: QueueName | None,
+    to: str | None,
+    to_time: int | None,
+    to_offset: int | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Set the consumer offsets of a group on a topic. The group must have no members: they would set their own again.
+
+    Give exactly one of --to, --to-time and --to-offset.
+    """
+    if sum(target is not None for target in (to, to_time, to_offset)) != 1:
+        raise click.UsageError("give exactly one of --to, --to-time and --to-offset")
+    if to_offset is not None and queue is None:
+        raise click.UsageError("--to-offset needs --queue")
+    bounds = query_queues(client, topic, queue)
+    if to_time is not None:
+        targets = client.find_offsets_at(dict.fromkeys(bounds, to_time))
+    elif to_offset is not None:
+        targets = _check(bounds, to_offset)
+    else:
+        targets = {own: limits[0] if to == "earliest" else limits[1] for own, limits in bounds.items()}
+    client.check_group(group, list(targets))
+    previous = client.get_consumer_offsets(group, list(targets))
+    rows = [_make_row(own, previous[own], target) for own, target in targets.items()]
+    if not (dry_run or yes or as_json):
+        show(rows, _COLUMNS, as_json=False)
+        click.confirm(f"Set these consumer offsets of group {group}?", abort=True, err=True)
+    elif not (dry_run or yes):
+        raise click.UsageError("--json needs --yes or --dry-run, because nobody can be asked")
+    if not dry_run:
+        client.set_consumer_offsets(group, targets)
+    if dry_run or yes:
+        show(rows, _COLUMNS, as_json=as_json)
+    click.echo("--dry-run: nothing was changed" if dry_run else f"set {len(rows)} consumer offsets", err=True)
+
+
+def _check(bounds: Mapping[MessageQueue, Bounds], offset: int) -> dict[MessageQueue, int]:
+    for queue, own in bounds.items():
+        if own.clamp(offset) != offset:
+            raise Refused(f"offset {offset} is outside queue {queue}, which has [{own.min_offset}, {own.max_offset}]")
+    return dict.fromkeys(bounds, offset)
+
+
+def _make_row(queue: MessageQueue, previous: int | None, target: int) -> dict[str, Any]:
+    return {
+        "topic": queue.topic,
+        "brokerName": queue.broker_name,
+        "queueId": queue.queue_id,
+        "from": previous,
+        "to": target,
+    }

@@ -1,0 +1,33 @@
+"""``rmqpull lag``: how far groups are behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.cli import RunCommand, RunJson, table_of
+
+pytestmark = pytest.mark.usefixtures("a_group_that_is_behind")
+
+
+@pytest.mark.parametrize("arguments", [(), ("readers",), ("readers", "--topic", "orders"), ("--topic", "orders")])
+def test_the_lag_of_groups_is_shown(run: RunCommand, run_json: RunJson, arguments: tuple[str, ...]) -> None:
+    heads, row = table_of(run("lag", *arguments))
+    assert heads == ["GROUP", "TOPIC", "QUEUES", "LAG", "CONSUMED UNTIL"]
+    assert row[:4] == ["readers", "orders", "2", "5"]
+    queues = run_json("lag", *arguments, "--queues")
+    assert [(own["queueId"], own["consumerOffset"], own["maxOffset"], own["lag"]) for own in queues] == [
+        (0, 4, 5, 1),
+        (1, 1, 5, 4),
+    ]
+
+
+def test_nothing_is_shown_of_other_groups_and_topics(run: RunCommand) -> None:
+    for arguments in (("writers",), ("--topic", "single"), ("writers", "--topic", "single")):
+        result = run("lag", *arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no group has consumer offsets\n")
+
+
+def test_lag_is_watched(run: RunCommand, run_json: RunJson) -> None:
+    shown = run_json("lag", "--watch", "--times", "2", "--interval", "0.01")
+    assert [row["lag"] for rows in shown for row in rows] == [5, 5]
+    assert len(run("lag", "--watch", "--times", "2", "--interval", "0.01").stdout.splitlines()) == 4
