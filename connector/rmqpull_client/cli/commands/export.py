@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +74,8 @@ def command(
 ) -> None:
     """Write a topic to files in FOLDER, each with a part of one queue. It ends at the last message of now.
 
-    Run again with the same FOLDER, it continues after an interruption with the messages that it was begun for. Each
-    message is in one file, and none is repeated.
+    Run again with the same flags and FOLDER, it continues after an interruption with the messages that it was begun
+    for. Each message is in one file, and none is repeated.
     """
     # Imported here, because they need Arrow, which the help does not.
     from rmqpull_client.cli.exports.pieces import export_pieces
@@ -83,13 +84,23 @@ def command(
     message_filter = make_filter(**expressions)
     names = tuple(columns.split(",")) if columns else ()
     _check_columns(names)
-    wanted = Plan(topic, file_format, names, message_filter.expression, message_filter.expression_type, ())
+    wanted = Plan(
+        servers=connection.endpoints_and_namespace,
+        topic=topic,
+        format=file_format,
+        columns=names,
+        expression=message_filter.expression,
+        expression_type=message_filter.expression_type,
+        since_ms=since,
+        until_ms=until,
+        queues=(),
+    )
     plan = _read_plan(folder, wanted)
     if plan is None:
         bounds = query_queues(client, topic)
         check_filter(client, bounds, message_filter)
         times = [None if at is None else client.find_offsets_at(dict.fromkeys(bounds, at)) for at in (since, until)]
-        plan = _begin(folder, Plan(**{**vars(wanted), "queues": list_queues(bounds, *times)}))
+        plan = _begin(folder, replace(wanted, queues=list_queues(bounds, *times)))
     left = plan.list_left({path.name for path in folder.iterdir()})
     exported, losses = 0, list[str]()
     with _describe_failures(folder), count_progress(plan.row_count, "exporting") as advance:

@@ -36,15 +36,19 @@ class Piece(NamedTuple):
 class Plan:
     """An export: its topic, the form of its files, what is kept of a message, and which messages.
 
-    ``columns`` are those of a pull; none means all. ``queues`` are broker name, queue id, first offset, and the offset
-    after the last message.
+    ``servers`` are the addresses that the export was begun with, and the namespace. ``columns`` are those of a pull;
+    none means all. Times are in milliseconds since the epoch; None is no limit. ``queues`` are broker name, queue id,
+    first offset, and the offset after the last message.
     """
 
+    servers: str
     topic: str
     format: str
     columns: tuple[str, ...]
     expression: str
     expression_type: str
+    since_ms: int | None
+    until_ms: int | None
     queues: tuple[tuple[str, int, int, int], ...]
 
     @property

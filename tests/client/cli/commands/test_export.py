@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,10 @@ def test_an_export_continues_with_the_files_that_are_missing(
 
 def test_messages_that_were_deleted_meanwhile_are_named(run: RunCommand, tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    folder.mkdir()
-    begun = plan.Plan("orders", "parquet", (), "*", "TAG", (("broker-a", 0, 0, 12),))
+    assert run("export", "orders", str(folder)).exit_code == 0
+    begun = replace(plan.decode_plan((folder / plan.PLAN_FILE).read_bytes()), queues=(("broker-a", 0, 0, 12),))
+    for file in folder.iterdir():
+        file.unlink()
     pieces.write_file(folder / plan.PLAN_FILE, plan.encode_plan(begun))
     result = run("export", "orders", str(folder))
     assert error_of(result) == "messages were deleted before they were exported"

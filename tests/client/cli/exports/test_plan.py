@@ -13,7 +13,8 @@ from rmqpull_client.cli.exports import plan as plans
 from rmqpull_client.cli.exports.plan import BadPlan, Plan, decode_plan, encode_plan, list_queues
 from rmqpull_client.model import Bounds, MessageQueue
 
-PLAN = Plan("orders", "parquet", ("body",), "*", "TAG", (("broker a/1", 0, 5, 25), ("broker-b", 3, 0, 7)))
+QUEUES = (("broker a/1", 0, 5, 25), ("broker-b", 3, 0, 7))
+PLAN = Plan("h:1", "orders", "parquet", ("body",), "*", "TAG", since_ms=None, until_ms=5, queues=QUEUES)
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
 
@@ -70,6 +71,8 @@ def test_another_plan_is_told_apart_whatever_its_offsets() -> None:
     assert PLAN.find_difference(replace(PLAN, queues=())) is None
     assert PLAN.find_difference(replace(PLAN, columns=())) == "columns ('body',) instead of ()"
     assert PLAN.find_difference(replace(PLAN, topic="a", format="jsonl")) == "topic 'orders' instead of 'a'"
+    assert PLAN.find_difference(replace(PLAN, since_ms=7)) == "since_ms None instead of 7"
+    assert PLAN.find_difference(replace(PLAN, servers="i:1")) == "servers 'h:1' instead of 'i:1'"
 
 
 @pytest.mark.parametrize(
