@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -49,9 +50,7 @@ _OPTIONS = (
     _option(
         "name-servers", ADDRESSES, "HOST:PORT;...", "Name servers of a cluster of Apache RocketMQ, or of a broker."
     ),
-    _option(
-        "endpoints", ADDRESSES, "HOST:PORT;...", "Address of rmqpull-broker or of a proxy of RocketMQ 5, for gRPC."
-    ),
+    _option("endpoints", ADDRESSES, "HOST:PORT;...", "Address of rmqpull-broker, for gRPC."),
     _option(
         "broker-addresses",
         BROKER_ADDRESSES,
@@ -70,6 +69,21 @@ _OPTIONS = (
 _PROFILE = _option("profile", str, "NAME", "Profile with values of these flags, from the file of profiles.")
 _TYPES: Mapping[str, Any] = {option["param_decls"][0].removeprefix("--"): option["type"] for option in _OPTIONS}
 _SERVERS = ("name_servers", "endpoints")
+_FLAGS: Mapping[str, str] = {
+    "nameServers": "--name-servers",
+    "endpoints": "--endpoints",
+    "brokerAddresses": "--broker-addresses",
+    "namespace": "--namespace",
+    "accessKey": "--access-key",
+    "secretKey": "--secret-key",
+    "tlsEnabled": "--tls",
+    "tlsCaFile": "--ca-file",
+    "tlsCertFile": "--cert-file",
+    "tlsKeyFile": "--key-file",
+    "requestTimeoutMs": "--timeout",
+}
+"""Flags by the options of Spark that mean the same."""
+_OPTION = re.compile(rf"(?:(?<=and )|\b[Oo]ptions? )({'|'.join(sorted(_FLAGS, key=len, reverse=True))})\b")
 
 
 def add_server_options(command: Any, *, hidden: bool = False) -> Any:
@@ -107,10 +121,11 @@ def connected_patiently(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def make_click_error(error: RmqpullError) -> click.ClickException:
-    """Returns how a command ends with an error of the client."""
+    """Returns how a command ends with an error of the client, whose text names Spark's options."""
+    text = _OPTION.sub(lambda found: _FLAGS[found[1]], str(error))
     if isinstance(error, (BrokerUnavailable, HandshakeFailed)):
-        return Unreachable(str(error))
-    return Refused(str(error), error.code if isinstance(error, RequestRefused) else "")
+        return Unreachable(text)
+    return Refused(text, error.code if isinstance(error, RequestRefused) else "")
 
 
 def _list_names() -> list[str]:

@@ -11,7 +11,8 @@ import pytest
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_client import Connection, Credentials, Tls
 from rmqpull_client.cli import main
-from rmqpull_client.cli.servers import find_profiles_file, make_connection, read_profile
+from rmqpull_client.cli.servers import find_profiles_file, make_click_error, make_connection, read_profile
+from rmqpull_client.errors import OptionError
 from tests.harness.cli import error_of, make_runner, table_of
 
 NOWHERE = "127.0.0.1:1"
@@ -162,3 +163,17 @@ def test_a_namespace_hides_other_topics(broker: RunningBroker) -> None:
     for flag, address in (("--endpoints", broker.endpoints), ("--name-servers", broker.remoting_addresses[0])):
         result = make_runner().invoke(main, [flag, address, "--namespace", "shop", "topics"], prog_name="rmqpull")
         assert table_of(result)[1:] == [["orders", "1", "1", "0"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Set option nameServers to a name server.", "Set --name-servers to a name server."),
+        ("Option brokerAddresses names this address.", "--broker-addresses names this address."),
+        ("Check the keys (options accessKey and secretKey).", "Check the keys (--access-key and --secret-key)."),
+        ("Set options tlsCertFile and tlsKeyFile.", "Set --cert-file and --key-file."),
+        ("These endpoints and namespaces are no options.", "These endpoints and namespaces are no options."),
+    ],
+)
+def test_errors_name_flags_instead_of_the_options_of_spark(text: str, shown: str) -> None:
+    assert make_click_error(OptionError(text)).message == shown
