@@ -77,6 +77,4 @@ class Follower:
         self._offsets.update({entry.queue: entry.until_offset for entry in ranges})
 
     def _report_loss(self, loss: Loss) -> None:
-        self._report(
-            f"messages {loss.from_offset} to {loss.until_offset - 1} of queue {loss.queue} were deleted unread"
-        )
+        self._report(loss.text)

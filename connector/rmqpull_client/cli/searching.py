@@ -7,6 +7,7 @@ after so many messages of each queue.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -107,24 +108,22 @@ class Search:
         size = max(self.count, WINDOW_ROWS) if is_selective else self.count
         while unfinished := {own.queue: own for own in windows if own.low < own.high and own.row_count < self.count}:
             ranges = [own.take(size, is_newest=is_newest) for own in unfinished.values()]
-            before = {queue: own.batches for queue, own in unfinished.items()} if is_newest else {}
-            for own in unfinished.values() if is_newest else ():
-                own.batches = []
-            self._read_ranges(ranges, unfinished)
-            for queue, batches in before.items():
-                unfinished[queue].batches += batches
+            for queue, batches in self._read_ranges(ranges).items():
+                own = unfinished[queue]
+                own.batches = [*batches, *own.batches] if is_newest else [*own.batches, *batches]
             size = min(2 * size, max(size, WINDOW_ROWS_MAX))
 
-    def _read_ranges(self, ranges: Sequence[QueueRange], windows: Mapping[MessageQueue, _Window]) -> None:
+    def _read_ranges(self, ranges: Sequence[QueueRange]) -> dict[MessageQueue, list[pa.RecordBatch]]:
+        """Returns the rows that match, by queue."""
+        found = defaultdict[MessageQueue, list[pa.RecordBatch]](list)
         reading = self.client.read(
             TOOLS_GROUP, ranges, (), message_filter=self.message_filter, on_loss=_pass_over_deleted
         )
         for step in reading:
             for queue, batches in step:
                 for batch in batches:
-                    chosen = batch if self.matches is None else batch.filter(self.matches(batch))
-                    if chosen.num_rows:
-                        windows[queue].batches.append(chosen)
+                    found[queue].append(batch if self.matches is None else batch.filter(self.matches(batch)))
+        return found
 
 
 def _pass_over_deleted(loss: Loss) -> None:

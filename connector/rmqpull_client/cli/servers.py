@@ -83,7 +83,8 @@ _FLAGS: Mapping[str, str] = {
     "requestTimeoutMs": "--timeout",
 }
 """Flags by the options of Spark that mean the same."""
-_OPTION = re.compile(rf"(?:(?<=and )|\b[Oo]ptions? )({'|'.join(sorted(_FLAGS, key=len, reverse=True))})\b")
+_NAMES = "|".join(_FLAGS)
+_NAMED = re.compile(rf"\b[Oo]ptions? ({_NAMES})\b(?: and ({_NAMES})\b)?")
 
 
 def add_server_options(command: Any, *, hidden: bool = False) -> Any:
@@ -122,7 +123,7 @@ def connected_patiently(function: Callable[..., None]) -> Callable[..., None]:
 
 def make_click_error(error: RmqpullError) -> click.ClickException:
     """Returns how a command ends with an error of the client, whose text names Spark's options."""
-    text = _OPTION.sub(lambda found: _FLAGS[found[1]], str(error))
+    text = _NAMED.sub(lambda found: " and ".join(_FLAGS[name] for name in found.groups() if name), str(error))
     if isinstance(error, (BrokerUnavailable, HandshakeFailed)):
         return Unreachable(text)
     return Refused(text, error.code if isinstance(error, RequestRefused) else "")
@@ -219,11 +220,11 @@ def _check(where: str, key: str, value: Any) -> Any:
         near = difflib.get_close_matches(key, _TYPES, 1)
         hint = f"did you mean {near[0]}?" if near else f"use {', '.join(_TYPES)}"
         raise click.UsageError(f"{where} is unknown: {hint}")
+    kind = _TYPES[key]
+    expected = kind if kind in (bool, str) else (str, int, float)
+    if not isinstance(value, expected) or isinstance(value, bool) is not (kind is bool):
+        raise click.UsageError(f"{where}: it is of the wrong kind")
     try:
-        is_right_kind = isinstance(value, bool) if _TYPES[key] is bool else isinstance(value, (str, int, float))
-        if not is_right_kind or (isinstance(value, bool) and _TYPES[key] is not bool):
-            raise ValueError("it is of the wrong kind")
-        return value if _TYPES[key] in (bool, str) else _TYPES[key].convert(str(value), None, None)
-    except (click.BadParameter, ValueError) as error:
-        text = error.message if isinstance(error, click.BadParameter) else str(error)
-        raise click.UsageError(f"{where}: {text}") from None
+        return value if kind in (bool, str) else kind.convert(str(value), None, None)
+    except click.BadParameter as error:
+        raise click.UsageError(f"{where}: {error.message}") from None

@@ -8,7 +8,27 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import click
+
+from rmqpull_client.cli.frame import flags
 from rmqpull_client.cli.output import Row, make_table, show_json, show_table
+from rmqpull_client.cli.values import SECONDS
+
+watch_options = flags(
+    click.option("--watch", "is_watched", is_flag=True, help="Repeat until Ctrl-C."),
+    click.option(
+        "--interval",
+        "interval_s",
+        type=SECONDS,
+        default=2.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time between two outputs of --watch.",
+    ),
+    click.option(
+        "--times", type=click.IntRange(min=1), metavar="N", help="Number of outputs after which --watch ends."
+    ),
+)
 
 
 def watch(

@@ -12,8 +12,7 @@ from rmqpull_broker.cli.frame import connected
 from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_progress_row
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import show
-from rmqpull_client.cli.values import SECONDS
-from rmqpull_client.cli.watching import watch as repeat
+from rmqpull_client.cli.watching import watch, watch_options
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("group", "topic", "queues", "lag", "inFlight")
@@ -30,16 +29,7 @@ _COLUMNS = ("group", "topic", "queues", "lag", "inFlight")
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic; may be repeated.")
 @click.option("--queues", is_flag=True, help="Show one line per queue instead of one per group and topic.")
-@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
-@click.option(
-    "--interval",
-    type=SECONDS,
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two outputs of --watch.",
-)
-@click.option("--times", type=click.IntRange(min=1), metavar="N", help="Number of outputs after which --watch ends.")
+@watch_options
 @as_json
 @connected
 def command(
@@ -47,8 +37,8 @@ def command(
     groups: Sequence[str],
     topics: Sequence[str],
     queues: bool,
-    watch: bool,
-    interval: float,
+    is_watched: bool,
+    interval_s: float,
     times: int | None,
     as_json: bool,
 ) -> None:
@@ -65,10 +55,10 @@ def command(
         progress = connection.admin("QueryLag", request).progress
         return [make_progress_row(entry) for entry in progress] if queues else _totals(progress)
 
-    if not watch:
+    if not is_watched:
         show(query(), columns, as_json=as_json, nothing="no group has consumer offsets")
         return
-    repeat(query, columns, interval, times, as_json=as_json)
+    watch(query, columns, interval_s, times, as_json=as_json)
 
 
 def _totals(progress: Iterable[rpc.QueueProgress]) -> list[dict[str, Any]]:

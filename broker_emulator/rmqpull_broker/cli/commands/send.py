@@ -12,6 +12,7 @@ from rmqpull_broker.cli.arguments import complete_topics
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import connected
 from rmqpull_client.cli.frame import OnceCommand, as_json
+from rmqpull_client.cli.message_options import message_options
 from rmqpull_client.cli.sending import (
     Sender,
     StoredRange,
@@ -21,7 +22,7 @@ from rmqpull_client.cli.sending import (
     read_lines,
     show_progress,
 )
-from rmqpull_client.cli.values import DURATION, PAIR
+from rmqpull_client.cli.values import DURATION
 from rmqpull_proto import columns
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
@@ -42,17 +43,7 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
     "--body", "bodies", multiple=True, metavar="TEXT", help="Body of one message, instead of input; may be repeated."
 )
 @click.option("--text", is_flag=True, help="Each line is a body, not JSON.")
-@click.option("--tag", metavar="TAG", help="Tag of messages without one.")
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Key of messages without keys; may be repeated.")
-@click.option(
-    "--property",
-    "properties",
-    type=PAIR,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Property of messages without properties; may be repeated.",
-)
-@click.option("--message-group", metavar="GROUP", help="Message group of messages without one (FIFO topics).")
+@message_options
 @click.option("--delay", type=DURATION, metavar="DURATION", help="Delay of the delivery (DELAY topics).")
 @as_json
 @connected

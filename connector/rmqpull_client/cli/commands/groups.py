@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import show
 from rmqpull_client.cli.servers import connected
+from rmqpull_client.model import GroupProgress
 
 if TYPE_CHECKING:
     from rmqpull_client.transports.port import BrokerClient
@@ -23,9 +25,11 @@ def command(client: BrokerClient, names: bool, as_json: bool) -> None:
     groups = client.list_groups()
     rows: list[dict[str, Any]] = [{"group": group} for group in groups]
     if not names:
-        progress = client.query_progress(groups)
+        progress = defaultdict[str, list[GroupProgress]](list)
+        for entry in client.query_progress(groups):
+            progress[entry.group].append(entry)
         for row in rows:
-            own = [entry for entry in progress if entry.group == row["group"]]
+            own = progress[row["group"]]
             row |= {"topics": sorted({entry.queue.topic for entry in own}), "lag": sum(entry.lag for entry in own)}
     columns = ("group",) if names else ("group", "topics", "lag")
     show(rows, columns, as_json=as_json, nothing=f"no consumer groups at {client.endpoints}")

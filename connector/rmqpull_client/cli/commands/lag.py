@@ -11,8 +11,7 @@ from rmqpull_client.cli.bounds import query_queues
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import show
 from rmqpull_client.cli.servers import connected_patiently
-from rmqpull_client.cli.values import SECONDS
-from rmqpull_client.cli.watching import watch
+from rmqpull_client.cli.watching import watch, watch_options
 from rmqpull_client.model import GroupProgress
 from rmqpull_client.timestamps import format_timestamp
 
@@ -41,17 +40,7 @@ _QUEUE_COLUMNS = ("group", "topic", "brokerName", "queueId", "consumerOffset", "
     help="Only this topic; may be repeated. With groups it also works where servers do not tell what they consume.",
 )
 @click.option("--queues", is_flag=True, help="Show one line per queue instead of one per group and topic.")
-@click.option("--watch", "is_watched", is_flag=True, help="Repeat until Ctrl-C.")
-@click.option(
-    "--interval",
-    "interval_s",
-    type=SECONDS,
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two outputs of --watch.",
-)
-@click.option("--times", type=click.IntRange(min=1), metavar="N", help="Number of outputs after which --watch ends.")
+@watch_options
 @as_json
 @connected_patiently
 def command(

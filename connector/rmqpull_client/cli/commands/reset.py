@@ -60,6 +60,8 @@ def command(
         raise click.UsageError("give exactly one of --to, --to-time and --to-offset")
     if to_offset is not None and queue is None:
         raise click.UsageError("--to-offset needs --queue")
+    if as_json and not (dry_run or yes):
+        raise click.UsageError("--json needs --yes or --dry-run, because nobody can be asked")
     bounds = query_queues(client, topic, queue)
     if to_time is not None:
         targets = client.find_offsets_at(dict.fromkeys(bounds, to_time))
@@ -70,11 +72,9 @@ def command(
     client.check_group(group, list(targets))
     previous = client.get_consumer_offsets(group, list(targets))
     rows = [_make_row(own, previous[own], target) for own, target in targets.items()]
-    if not (dry_run or yes or as_json):
+    if not (dry_run or yes):
         show(rows, _COLUMNS, as_json=False)
         click.confirm(f"Set these consumer offsets of group {group}?", abort=True, err=True)
-    elif not (dry_run or yes):
-        raise click.UsageError("--json needs --yes or --dry-run, because nobody can be asked")
     if not dry_run:
         client.set_consumer_offsets(group, targets)
     if dry_run or yes:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.frame import OnceCommand, as_json
+from rmqpull_client.cli.message_options import message_options
 from rmqpull_client.cli.output import Refused
 from rmqpull_client.cli.servers import connected, make_click_error
-from rmqpull_client.cli.values import DURATION, PAIR
+from rmqpull_client.cli.values import DURATION
 from rmqpull_client.errors import RmqpullError, RowsRefused
 
 if TYPE_CHECKING:
@@ -48,17 +49,7 @@ _NOT_FOR_CLUSTERS = frozenset(("bornTimestamp", "bornHost"))
     help=f"Form of the input: each line is a body, each line is a message in JSON, or Parquet "
     f"[default: {PARQUET} for a FILE of that name, otherwise {JSON_LINES}].",
 )
-@click.option("--tag", metavar="TAG", help="Tag of messages without one.")
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Key of messages without keys; may be repeated.")
-@click.option(
-    "--property",
-    "properties",
-    type=PAIR,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Property of messages without properties; may be repeated.",
-)
-@click.option("--message-group", metavar="GROUP", help="Message group of messages without one (FIFO topics).")
+@message_options
 @click.option("--delay", type=DURATION, metavar="DURATION", help="Delay of the delivery, by this machine's clock.")
 @as_json
 @connected

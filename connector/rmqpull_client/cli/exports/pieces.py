@@ -112,16 +112,12 @@ def _keep(file: IO[bytes], path: Path) -> None:
 
 def export_piece(connection: Connection, plan: Plan, piece: Piece, folder: Path) -> Written:
     """Writes the file of a piece. Raises RmqpullError and OSError; then there is no file of its name."""
-    path, count, losses = folder / piece.file_name, 0, list[str]()
-
-    def note_loss(loss: Loss) -> None:
-        losses.append(f"{loss.text}")
-
+    path, count, losses = folder / piece.file_name, 0, list[Loss]()
     with open(path.with_name(path.name + _UNFINISHED), "wb") as file:
         schema = select_pulled(plan.columns)
         writer: _Writer = _ParquetWriter(file, schema) if plan.format == "parquet" else _LineWriter(file)
         reading = connect(connection).read(
-            TOOLS_GROUP, [piece.range], schema.names, message_filter=plan.message_filter, on_loss=note_loss
+            TOOLS_GROUP, [piece.range], schema.names, message_filter=plan.message_filter, on_loss=losses.append
         )
         for step in reading:
             for queue, batches in step:
@@ -130,7 +126,7 @@ def export_piece(connection: Connection, plan: Plan, piece: Piece, folder: Path)
                     count += batch.num_rows
         writer.finish()
         _keep(file, path)
-    return Written(piece.range.size, count, tuple(losses))
+    return Written(piece.range.size, count, tuple(loss.text for loss in losses))
 
 
 def export_pieces(

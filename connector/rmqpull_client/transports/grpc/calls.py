@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rmqpull_client.connection import unwrap_name, wrap_name
-from rmqpull_client.errors import GroupNotFound, OffsetNotFound, OptionError, Unserved
+from rmqpull_client.connection import unwrap_name
+from rmqpull_client.errors import OffsetNotFound, OptionError, Unserved
 from rmqpull_client.model import SQL92, GroupProgress, MessageFilter, MessageQueue, Part, RangeToCut
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -34,10 +34,8 @@ def list_topics(channel: BrokerChannel) -> list[str]:
     try:
         response = channel.call(ADMIN.methods["ListTopics"], admin.ListTopicsRequest())
     except Unserved:
-        raise OptionError(
-            f"The server at {channel.endpoints} cannot list its topics, as option topicPattern requires: it lacks "
-            "AdminService of rmqpull.v1 (extension admin). Name the topics instead, with option topic."
-        ) from None
+        reason = explain_no_admin(channel.endpoints, "list its topics, as option topicPattern requires")
+        raise OptionError(f"{reason} Name the topics instead, with option topic.") from None
     names = (
         unwrap_name(channel.connection.namespace, entry.topic.name)
         for entry in response.topics
@@ -58,27 +56,26 @@ def list_groups(channel: BrokerChannel) -> list[str]:
 
 def query_progress(channel: BrokerChannel, groups: Sequence[str]) -> list[GroupProgress]:
     """Asks how far groups are. Raises OptionError if the server lacks the admin service."""
-    namespace, method = channel.connection.namespace, ADMIN.methods["QueryLag"]
-    waits = [channel.start(method, admin.QueryLagRequest(groups=[wrap_name(namespace, group)])) for group in groups]
-    found = list[admin.QueueProgress]()
-    for wait in waits:
-        try:
-            found += wait().progress
-        except GroupNotFound:
-            continue
-        except Unserved:
-            raise OptionError(explain_no_admin(channel.endpoints, "tell what consumer groups consume")) from None
-    return [
+    if not groups:
+        return []
+    try:
+        # All groups: a server refuses a call that names one which it does not have.
+        response = channel.call(ADMIN.methods["QueryLag"], admin.QueryLagRequest())
+    except Unserved:
+        raise OptionError(explain_no_admin(channel.endpoints, "tell what consumer groups consume")) from None
+    namespace = channel.connection.namespace
+    return sorted(
         GroupProgress(
             group,
             MessageQueue(topic, entry.queue.broker_name, entry.queue.queue_id),
             entry.consumer_offset if entry.HasField("consumer_offset") else entry.min_offset,
             entry.max_offset,
         )
-        for entry in found
+        for entry in response.progress
         if (group := unwrap_name(namespace, entry.group)) is not None
+        and group in groups
         and (topic := unwrap_name(namespace, entry.queue.topic)) is not None
-    ]
+    )
 
 
 def explain_no_admin(endpoints: str, what: str) -> str:

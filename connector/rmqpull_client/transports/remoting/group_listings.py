@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any, TypeVar
 
 from rmqpull_client.connection import unwrap_name
@@ -42,11 +43,10 @@ class GroupListings:
             RemotingCommand(RequestCode.GET_CONSUME_STATS, {"consumerGroup": group, "topic": ""}) for group in groups
         ]
         answers = self._ask_brokers(commands, _read_progress)
-        asked = (group for _ in range(len(answers) // max(1, len(groups))) for group in groups)
         namespace = self._channel.connection.namespace
         return sorted(
             GroupProgress(group, queue._replace(topic=topic), consumer_offset, max_offset, consumed_ms)
-            for group, answer in zip(asked, answers, strict=True)
+            for group, answer in zip(cycle(groups), answers, strict=False)
             for queue, consumer_offset, max_offset, consumed_ms in answer
             if (topic := unwrap_name(namespace, queue.topic)) is not None
         )

@@ -9,11 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.testing import RunningBroker
+from rmqpull_client import connect
+from tests.harness.broker_processes import StartBroker
 from tests.harness.cli import RunCommand, error_of
 
 
@@ -71,6 +75,18 @@ def test_what_was_stored_since_a_time_is_followed_through_a_filter(
         assert [next(bodies), next(bodies)] == ["1", "3"]
         broker.send("single", Message(b"4", "id-4", tags="even"), Message(b"5", "id-5", tags="odd"))
         assert next(bodies) == "5"
+
+
+@pytest.mark.processes
+def test_a_restart_of_the_broker_goes_unnoticed(start_broker: StartBroker, tmp_path: Path) -> None:
+    process = start_broker({"single": 1}, data_dir=tmp_path)
+    client = connect(process.endpoints)
+    with tailing({"RMQPULL_ENDPOINTS": process.endpoints}, "single") as bodies:
+        for body in (b"before", b"after"):
+            client.publish("single", pa.record_batch({"body": [body]}))
+            assert next(bodies) == body.decode()
+            process.restart()
+    client.close()
 
 
 def test_an_impossible_tail_is_refused(run: RunCommand) -> None:
