@@ -3,7 +3,7 @@
 usage: python examples/for_each_batch.py ENDPOINTS FOLDER
 
     rmqpull-broker serve --listen 127.0.0.1:8081 --topic orders:4 --topic copies:4 --topic counts:1
-    rmqpull-broker send --topic orders --tag paid --body hello
+    rmqpull-broker send orders --tag paid --body hello
     python examples/for_each_batch.py 127.0.0.1:8081 ./for-each-batch
 
 Each write adds all of its rows or none. But if Spark runs a micro-batch again, it writes the rows again:

@@ -5,7 +5,7 @@ It writes exactly once if the broker supports that.
 usage: python examples/round_trip.py ENDPOINTS FOLDER
 
     rmqpull-broker serve --listen 127.0.0.1:8081 --topic orders:4 --topic paid:4 --topic refused:4
-    rmqpull-broker send --topic orders --tag paid --body '{"id": 1, "amount": 250}'
+    rmqpull-broker send orders --tag paid --body '{"id": 1, "amount": 250}'
     python examples/round_trip.py 127.0.0.1:8081 ./round-trip
     rmqpull-broker peek paid
 

@@ -198,7 +198,6 @@ LIMITS_OF_SERVER = {
             "`serve` refuses to start",
             "ours: one process is not a cluster",
         ),
-        Limit("messages that `peek` shows", "cli.commands.peek:NEWEST_MAX", "", "wrong usage", MEMORY),
         Limit(
             "line of a file for `send`",
             "rmqpull_client.cli.sending:LINE_BYTES_MAX",

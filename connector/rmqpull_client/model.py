@@ -5,7 +5,7 @@ Offsets are queue offsets: the number of a message in its queue, from 0. Ranges 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,7 +80,8 @@ class RangeToCut(NamedTuple):
 class GroupProgress(NamedTuple):
     """How far a consumer group is in a queue. ``consumed_ms`` is the store time of the last message before its offset.
 
-    It is 0 if there is no such message, or if the server does not tell.
+    It is 0 if there is no such message, or if the server does not tell. ``in_flight`` counts the messages that members
+    have received and not acknowledged; None if the server does not count them.
     """
 
     group: str
@@ -88,11 +89,18 @@ class GroupProgress(NamedTuple):
     consumer_offset: int
     max_offset: int
     consumed_ms: int = 0
+    in_flight: int | None = None
 
     @property
     def lag(self) -> int:
         """The number of messages after the consumer offset, deleted ones included."""
         return max(0, self.max_offset - self.consumer_offset)
+
+
+def count_in_flight(progress: Iterable[GroupProgress]) -> int | None:
+    """Counts the messages in flight of several queues; None if the server does not count them."""
+    counts = [entry.in_flight for entry in progress if entry.in_flight is not None]
+    return sum(counts) if counts else None
 
 
 class Part(NamedTuple):

@@ -10,15 +10,20 @@ import click
 
 import rmqpull_broker
 from rmqpull_broker.cli.aliases import ALIASES, alias_command
+from rmqpull_client import cli as client_cli
 from rmqpull_client.cli.frame import LazyGroup
+from rmqpull_client.cli.values import ENDPOINTS_DEFAULT
 
+CLIENT_COMMANDS = {
+    name: client_cli.COMMANDS[name] for name in ("topics", "peek", "tail", "send", "export", "groups", "lag", "reset")
+}
+"""The commands of ``rmqpull`` that are commands here too."""
 COMMANDS = {
     "serve": "Serve until SIGTERM or SIGINT.",
-    "topic": "Create, change, describe and delete topics.",
-    "group": "Create, change, describe and delete consumer groups; reset their offsets.",
-    "send": "Send messages from --body, or from the lines of FILE or standard input.",
-    "peek": "Show messages of a topic without consuming them.",
-    "lag": "Show how far consumer groups are behind.",
+    "topic": "Show a topic; create, change, describe and delete topics.",
+    "group": "Create, change, describe and delete consumer groups.",
+    **CLIENT_COMMANDS,
+    "in-flight": "Show the messages that consumers have received and not acknowledged.",
     "client": "List connected clients.",
     "lock": "List, take and release queue locks of consumer groups.",
     "fault": "Inject faults into calls.",
@@ -31,11 +36,13 @@ COMMANDS = {
 
 
 class MainGroup(LazyGroup):
-    """Also accepts the names of ``mqadmin``'s commands, which are not listed."""
+    """Also has commands of ``rmqpull``, and accepts the names of ``mqadmin``'s commands, which are not listed."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in ALIASES:
             return alias_command(self, cmd_name)
+        if cmd_name in CLIENT_COMMANDS:
+            return client_cli.main.get_command(ctx, cmd_name)
         return super().get_command(ctx, cmd_name)
 
 
@@ -43,10 +50,12 @@ class MainGroup(LazyGroup):
     cls=MainGroup,
     summaries=COMMANDS,
     package="rmqpull_broker.cli.commands",
+    program="rmqpull-broker",
+    default_servers={"endpoints": ENDPOINTS_DEFAULT},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     examples=[
         "rmqpull-broker serve --topic orders:8 --data-dir ./broker-data",
-        "rmqpull-broker send --topic orders --body hello",
+        "rmqpull-broker send orders --body hello",
         "rmqpull-broker peek orders",
         "rmqpull-broker lag --watch",
     ],
@@ -56,7 +65,7 @@ def main() -> None:
     """A RocketMQ broker in one process, for tests, demos and development.
 
     The commands serve, log and completion work alone. All others call a running broker at 127.0.0.1:8081. Set another
-    address with RMQPULL_ENDPOINTS, or with --endpoints after the command: topic list --endpoints HOST:PORT. The names
+    address with RMQPULL_ENDPOINTS, or with --endpoints after the command: topics --endpoints HOST:PORT. The names
     of mqadmin's commands (updateTopic, consumerProgress, ...) work too.
 
     Exit codes: 0 success; 1 refused or not found; 2 wrong usage; 3 broker unreachable or too slow.

@@ -36,10 +36,6 @@ class Connection:
         """Calls a method of the admin service. Raises Refused and Unreachable."""
         return self.call(rpc.ADMIN, name, request)
 
-    def columns(self, name: str, request: Any) -> Any:
-        """Calls a method of the column service. Raises Refused and Unreachable."""
-        return self.call(rpc.COLUMNS, name, request)
-
     def call(self, service: rpc.Service, name: str, request: Any) -> Any:
         """Calls a unary method. Returns a response with the status OK. Raises Refused and Unreachable."""
         method = service.methods[name]

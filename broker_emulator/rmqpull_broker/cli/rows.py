@@ -1,4 +1,4 @@
-"""Clients and progress as rows of tables and JSON, for the commands that print them."""
+"""Clients as rows of tables and JSON, for the commands that print them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from typing import Any
 
 from rmqpull_broker.server.times import format_time
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
-
-PROGRESS_COLUMNS = (
-    *("group", "topic", "brokerName", "queueId"),
-    *("consumerOffset", "minOffset", "maxOffset", "lag", "inFlight"),
-)
 
 
 def make_client_row(client: rpc.Client) -> dict[str, Any]:
@@ -36,19 +31,4 @@ def _membership(membership: rpc.ClientMembership) -> dict[str, Any]:
         "producer": membership.is_producer,
         "model": membership.message_model or None,
         "subscriptions": subscriptions,
-    }
-
-
-def make_progress_row(entry: rpc.QueueProgress) -> dict[str, Any]:
-    """Makes the row of a group's progress in a queue."""
-    return {
-        "group": entry.group,
-        "topic": entry.queue.topic,
-        "brokerName": entry.queue.broker_name,
-        "queueId": entry.queue.queue_id,
-        "consumerOffset": entry.consumer_offset if entry.HasField("consumer_offset") else None,
-        "minOffset": entry.min_offset,
-        "maxOffset": entry.max_offset,
-        "lag": entry.lag,
-        "inFlight": entry.in_flight,
     }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import click
+
+PROGRAM = "rmqpull"
 
 
 class Example(click.Command):
@@ -17,10 +21,12 @@ class Example(click.Command):
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # rmqpull-broker has commands of rmqpull.
+        program = getattr(ctx.find_root().command, "program", PROGRAM)
         if self.examples:
             with formatter.section("Examples"):
                 for example in self.examples:
-                    formatter.write(f"  {example}\n")
+                    formatter.write(f"  {re.sub(rf'{PROGRAM} ', f'{program} ', example)}\n")
 
 
 class OnceCommand(Example):
@@ -46,12 +52,24 @@ class LazyGroup(Group):
     """A group that imports the module of a command only when the command is called, so that ``--help`` is fast.
 
     ``summaries`` has the commands in the order of the help, with one sentence for each. ``package`` has their modules.
+    ``program`` is the name that users type, and ``default_servers`` are the flags that stand for servers if nobody
+    names one.
     """
 
-    def __init__(self, *args: Any, summaries: Mapping[str, str], package: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        summaries: Mapping[str, str],
+        package: str,
+        program: str = PROGRAM,
+        default_servers: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._summaries = summaries
         self._package = package
+        self.program = program
+        self.default_servers = default_servers
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)
@@ -59,7 +77,7 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._summaries:
             return None
-        command: click.Command = import_module(f"{self._package}.{cmd_name}").command
+        command: click.Command = import_module(f"{self._package}.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -13,7 +13,7 @@ import click
 import pyarrow as pa
 
 from rmqpull_client.cli.message_lines import BadLine, read_message
-from rmqpull_client.cli.output import Refused, Unreachable, byte_progress, show_json, show_table
+from rmqpull_client.cli.output import Refused, Unreachable, byte_progress, show_json
 from rmqpull_client.errors import RowsRefused
 from rmqpull_proto import columns
 
@@ -31,18 +31,9 @@ class Line(NamedTuple):
     byte_count: int
 
 
-class StoredRange(NamedTuple):
-    """Messages that one queue has stored: the first offset, and how many they are."""
-
-    broker_name: str
-    queue_id: int
-    first_offset: int
-    row_count: int
-
-
-Publish = Callable[[pa.RecordBatch], Iterable[StoredRange]]
-"""Sends a batch of the publish schema, and returns where it is, as far as the server tells. Raises RowsRefused when it
-is stored in part, Refused when it is not stored, and Unreachable when that is not known."""
+Publish = Callable[[pa.RecordBatch], None]
+"""Sends a batch of the publish schema. Raises RowsRefused when it is stored in part, Refused when it is not stored, and
+Unreachable when that is not known."""
 
 
 class Sender:
@@ -58,7 +49,6 @@ class Sender:
         self._unit = unit
         self._acknowledged = 0
         self._last_number = 0
-        self._queues: dict[tuple[str, int], dict[str, Any]] = {}
 
     def send(self, lines: Iterable[Line], advance: Callable[[int], None]) -> None:
         """Sends all lines. Raises Refused and Unreachable, which say what was acknowledged before."""
@@ -84,14 +74,14 @@ class Sender:
     def send_batch(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> None:
         """Sends messages, which have these numbers in the input. Raises Refused and Unreachable."""
         try:
-            ranges = self._publish(batch)
+            self._publish(batch)
         except RowsRefused as error:
             at = min(error.reasons)
             others = len(numbers) - len(error.reasons)
             more = f", and {len(error.reasons) - 1} more" if len(error.reasons) > 1 else ""
+            stored = f"; {others} others that were sent with it were stored" if others else ""
             raise Refused(
-                f"{self._unit} {numbers[at]} was refused{more}: {error.reasons[at]}; {others} others that were sent "
-                f"with it were stored; {self.describe_so_far()}",
+                f"{self._unit} {numbers[at]} was refused{more}: {error.reasons[at]}{stored}; {self.describe_so_far()}",
                 error.code,
             ) from None
         except Refused as error:
@@ -102,12 +92,6 @@ class Sender:
             raise Unreachable(f"{error.message}; it is unknown whether {fate}; {self.describe_so_far()}") from None
         self._acknowledged += len(numbers)
         self._last_number = numbers[-1]
-        for stored in ranges:
-            key = stored.broker_name, stored.queue_id
-            row = self._queues.setdefault(key, {"brokerName": key[0], "queueId": key[1], "messages": 0})
-            row.setdefault("firstOffset", stored.first_offset)
-            row["messages"] += stored.row_count
-            row["lastOffset"] = stored.first_offset + stored.row_count - 1
 
     def _describe_batch(self, numbers: Sequence[int], fate: str) -> str:
         """Describes the batch, such as 'lines 3 to 4 were stored'."""
@@ -124,15 +108,11 @@ class Sender:
         return f"{self._acknowledged} messages, up to {self._unit} {self._last_number}, were acknowledged before"
 
     def report(self, *, as_json: bool) -> None:
-        """Prints how many messages were acknowledged, and where they are, as far as the server told."""
-        rows = [self._queues[key] for key in sorted(self._queues)]
+        """Prints how many messages were acknowledged."""
         if as_json:
-            show_json({"topic": self._topic, "acknowledged": self._acknowledged, "queues": rows})
-            return
+            show_json({"topic": self._topic, "acknowledged": self._acknowledged})
         acknowledged = "1 message was" if self._acknowledged == 1 else f"{self._acknowledged} messages were"
         click.echo(f"{acknowledged} acknowledged", err=True)
-        if rows:
-            show_table(rows, ("brokerName", "queueId", "messages", "firstOffset", "lastOffset"))
 
 
 def _make_batch(messages: Sequence[dict[str, Any]]) -> pa.RecordBatch:

@@ -88,9 +88,9 @@ _NAMED = re.compile(rf"\b[Oo]ptions? ({_NAMES})\b(?: and ({_NAMES})\b)?")
 
 
 def add_server_options(command: Any, *, hidden: bool = False) -> Any:
-    """Adds the options to a command or group. ``hidden`` ones read no variables, since those of the group do."""
+    """Adds the options to a command or group."""
     for option in reversed((*_OPTIONS, _PROFILE)):
-        chosen = {**option, "hidden": True, "envvar": None} if hidden else {**option, "show_envvar": True}
+        chosen = {**option, "hidden": True} if hidden else {**option, "show_envvar": True}
         command = click.option(*chosen.pop("param_decls"), **chosen)(command)
     return command
 
@@ -103,8 +103,9 @@ def connected(function: Callable[..., None], away_ms: int = 0) -> Callable[..., 
 
     @functools.wraps(function)
     def with_client(ctx: click.Context, **values: Any) -> None:
-        given = {name: values.pop(name) for name in _list_names()}
-        connection = replace(make_connection(_list_sources(ctx, given)), server_away_timeout_ms=away_ms)
+        for name in _list_names():
+            del values[name]  # read from the context
+        connection = replace(find_connection(ctx), server_away_timeout_ms=away_ms)
         ctx.obj = connection
         from rmqpull_client.transports.choice import connect  # the help does not need it
 
@@ -133,17 +134,24 @@ def _list_names() -> list[str]:
     return [name.replace("-", "_") for name in (*_TYPES, "profile")]
 
 
-def _list_sources(ctx: click.Context, given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns what is given, the nearest source first: flags of the command, flags before it, variables, a profile."""
+def find_connection(ctx: click.Context) -> Connection:
+    """Returns the connection that the command line of a context names. Raises UsageError."""
+    return make_connection(_list_sources(ctx))
+
+
+def _list_sources(ctx: click.Context) -> list[Mapping[str, Any]]:
+    """Returns what is given, the nearest source first: flags of the command, flags before it, variables, a profile,
+    and what the program has by default."""
     root = ctx.find_root()
-    wanted = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT)
-    before = (
-        {name: root.params[name] for name in _list_names() if root.get_parameter_source(name) is source}
-        for source in wanted
-    )
-    sources = [given, *before]
+    sources: list[Mapping[str, Any]] = [
+        {name: own.params[name] for name in _list_names() if own.get_parameter_source(name) is source}
+        for source in (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT)
+        for own in (ctx, root)
+    ]
     profile = next((source["profile"] for source in sources if source.get("profile")), None)
-    return [*sources, read_profile(find_profiles_file(os.environ), profile)] if profile else sources
+    if profile is not None:
+        sources.append(read_profile(find_profiles_file(os.environ), profile))
+    return [*sources, getattr(root.command, "default_servers", {})]
 
 
 def make_connection(sources: Sequence[Mapping[str, Any]]) -> Connection:

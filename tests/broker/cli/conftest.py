@@ -40,6 +40,6 @@ def run_json(run: RunCommand) -> RunJson:
         result = run(*arguments, "--json", stdin=stdin)
         assert result.exit_code == 0, result.stderr
         documents = [json.loads(line) for line in result.stdout.splitlines()]
-        return documents if arguments[0] == "peek" or "--watch" in arguments else documents[0]
+        return documents if arguments[0] in ("peek", "in-flight") or "--watch" in arguments else documents[0]
 
     return run_and_read

@@ -19,8 +19,8 @@ CALLS = [
     ),
     ("updateTopicPerm -t orders -p 4", "topic update orders --perm 4"),
     ("deleteTopic -n h:1;h:2 -c DefaultCluster -t orders", "topic delete orders --yes --endpoints h:1"),
-    ("topicList -c --json", "topic list --json"),
-    ("topicStatus --topic orders", "topic describe orders"),
+    ("topicList -c --json", "topics --json"),
+    ("topicStatus --topic orders", "topic orders"),
     ("topicRoute -t orders -l", "topic describe orders"),
     (
         "updateSubGroup -c DefaultCluster -g readers -s true -d false -o true -a false -q 2 -r 3",
@@ -29,17 +29,17 @@ CALLS = [
     ),
     ("deleteSubGroup -g readers -c DefaultCluster", "group delete readers --yes"),
     ("consumerProgress", "lag --queues"),
-    ("consumerProgress -g readers -t orders", "lag --queues --group readers --topic orders"),
+    ("consumerProgress -g readers -t orders", "lag --queues readers --topic orders"),
     ("consumerStatus --groupName readers", "group describe readers"),
     ("consumerConnection -g readers", "client list --group readers"),
     ("producerConnection -g senders -t orders", "client list --group senders"),
-    ("resetOffsetByTime -g g -t t -s now", "group reset-offset g t --to-time now"),
+    ("resetOffsetByTime -g g -t t -s now", "reset g t --yes --to-time now"),
     (
         "resetOffsetByTime -g g -t t -s 2013-01-31#12:00:00:000 -b broker-a -q 3",
-        "group reset-offset g t --queue broker-a/3 --to-time 2013-01-31#12:00:00:000",
+        "reset g t --yes --queue broker-a/3 --to-time 2013-01-31#12:00:00:000",
     ),
-    ("resetOffsetByTime -g g -t t -s -1 -q 3 -o 12", "group reset-offset g t --queue 3 --to-offset 12"),
-    ("skipAccumulatedMessage -g g -t t -f true", "group reset-offset g t --to latest"),
+    ("resetOffsetByTime -g g -t t -s -1 -q 3 -o 12", "reset g t --yes --queue 3 --to-offset 12"),
+    ("skipAccumulatedMessage -g g -t t -f true", "reset g t --yes --to latest"),
     ("queryMsgByKey -t orders -k 4711 -m 5", "peek orders --key 4711 --newest 5"),
     ("queryMsgById -i 01AB -t orders", "peek orders --id 01AB"),
     ("queryMsgByUniqueKey -i 01AB -t orders", "peek orders --id 01AB"),
@@ -51,7 +51,7 @@ CALLS = [
     ("consumeMessage -t t -b broker-a -i 3 -o 12 -c 5", "peek t --queue broker-a/3 --from-offset 12 --newest 5"),
     (
         "sendMessage -t orders -p 'hello world' -k 1 -c tag",
-        "send --topic orders --body 'hello world' --key 1 --tag tag",
+        "send orders --body 'hello world' --key 1 --tag tag",
     ),
     ("clusterList -m --timeout 3", "broker show --timeout 3"),
     ("brokerStatus -b h:1", "broker show"),
@@ -86,7 +86,7 @@ def test_every_alias_is_among_the_calls() -> None:
     [
         ("updateSubGroup -g readers -s yes", "Invalid value for '-s': 'yes' is not true or false"),
         ("updateTopic -t orders -a +cleanup.policy=DELETE", "'+cleanup.policy=DELETE' is not supported"),
-        ("topicStatus", "Missing argument 'TOPIC'"),
+        ("deleteTopic", "Missing argument 'TOPIC'"),
         ("topicStatus -t a -t b", "-t is given 2 times: give it once"),
         pytest.param("topicStatus -x", "No such option '-x'", marks=NEWEST_WORDS),
     ],
@@ -99,4 +99,4 @@ def test_unsupported_values_of_an_alias_are_refused(run: RunCommand, typed: str,
 
 def test_an_alias_does_what_our_command_does(run: RunCommand) -> None:
     assert run("updateTopic", "-t", "new", "-r", "3", "-w", "3").exit_code == 0
-    assert run("topicStatus", "-t", "new", "--json").stdout == run("topic", "describe", "new", "--json").stdout
+    assert run("topicStatus", "-t", "new", "--json").stdout == run("topic", "new", "--json").stdout

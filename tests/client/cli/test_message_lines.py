@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +49,27 @@ def test_any_line_is_a_message_or_refused_with_a_reason(line: str) -> None:
     except BadLine:
         return
     assert isinstance(message["body"], bytes)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("hello", "not JSON: "),
+        ("1", 'not a JSON object, such as {"body": "hello"}, but a number'),
+        ("{}", "a message needs either 'body' or 'bodyBase64'"),
+        ('{"body": "a", "bodyBase64": "YQ=="}', "a message needs either 'body' or 'bodyBase64'"),
+        ('{"body": 1}', "'body' is a number, not a string"),
+        ('{"body": "a", "tag": "t"}', "unknown key 'tag'. Did you mean 'tags'?"),
+        ('{"body": "a", "keys": [1]}', "'keys' is a number, not a string"),
+        ('{"body": "a", "properties": ["x"]}', "'properties' is a list, not an object of strings"),
+        ('{"body": "a", "deliveryTimestamp": "soon"}', "'deliveryTimestamp': 'soon' is not a time"),
+        ('{"body": "a", "deliveryTimestamp": true}', "'deliveryTimestamp' is a boolean"),
+        ('{"bodyBase64": "?"}', "'bodyBase64' is not base64"),
+        ('{"body": "\\ud800"}', "'body' has half of a surrogate pair"),
+        ('{"body": "a", "bodyEncoding": "ZIP"}', "'bodyEncoding' is 'ZIP': use one of IDENTITY, GZIP"),
+    ],
+)
+def test_a_line_that_is_not_a_message_is_refused(line: str, sentence: str) -> None:
+    with pytest.raises(BadLine) as refused:
+        read_message(line)
+    assert sentence in str(refused.value)

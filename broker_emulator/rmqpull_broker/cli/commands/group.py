@@ -1,4 +1,4 @@
-"""``rmqpull-broker group``: creates, changes, describes and deletes consumer groups, and resets their offsets."""
+"""``rmqpull-broker group``: creates, changes, describes and deletes consumer groups."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ from typing import Any
 
 import click
 
-from rmqpull_broker.cli.arguments import group_argument
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import connected
-from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_client_row, make_progress_row
+from rmqpull_broker.cli.rows import make_client_row
+from rmqpull_client.cli.completing import group_argument
 from rmqpull_client.cli.frame import Group, as_json, flags
-from rmqpull_client.cli.output import show, show_fields, show_json, show_table
-from rmqpull_client.cli.values import QUEUE, RETRY_POLICY, TIME, QueueName, RetryPolicy, format_duration
+from rmqpull_client.cli.output import show_fields, show_json, show_table
+from rmqpull_client.cli.values import RETRY_POLICY, RetryPolicy, format_duration
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-_COLUMNS = ("group", "clients", "lag", "inFlight", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
-_RESET_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
+_COLUMNS = ("group", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
 
 
 @click.group(
     cls=Group,
     examples=[
         "rmqpull-broker group describe readers",
-        "rmqpull-broker group reset-offset readers orders --to earliest",
+        "rmqpull-broker group create readers",
     ],
 )
 def command() -> None:
-    """Create, change, describe and delete consumer groups; reset their offsets."""
+    """Create, change, describe and delete consumer groups."""
 
 
 _config_options = flags(
@@ -96,22 +95,7 @@ def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, co
     if as_json:
         show_json({**_row(response.group), "created": response.created})
     else:
-        show_table([_row(response.group)], (_COLUMNS[0], *_COLUMNS[4:]))
-
-
-@command.command("list", examples=["rmqpull-broker group list", "rmqpull-broker group list --json"])
-@as_json
-@connected
-def list_groups(connection: Connection, as_json: bool) -> None:
-    """List the consumer groups."""
-    response = connection.admin("ListGroups", rpc.ListGroupsRequest())
-    rows = [
-        {**_row(entry.group), "clients": entry.client_count, "lag": entry.lag, "inFlight": entry.in_flight}
-        for entry in response.groups
-    ]
-    show(
-        rows, _COLUMNS, as_json=as_json, nothing="no consumer groups; the first pull or heartbeat of a group creates it"
-    )
+        show_table([_row(response.group)], _COLUMNS)
 
 
 @command.command(examples=["rmqpull-broker group describe readers", "rmqpull-broker group describe readers --json"])
@@ -119,21 +103,17 @@ def list_groups(connection: Connection, as_json: bool) -> None:
 @as_json
 @connected
 def describe(connection: Connection, group: str, as_json: bool) -> None:
-    """Show the configuration of a group, its connected clients and its progress."""
+    """Show the configuration of a group and its connected clients. 'lag' shows its progress."""
     response = connection.admin("DescribeGroup", rpc.DescribeGroupRequest(name=group))
     fields = {**_row(response.group), "model": response.message_model or None}
     clients = [make_client_row(client) for client in response.clients]
-    progress = [make_progress_row(entry) for entry in response.progress]
     if as_json:
-        show_json({**fields, "clients": clients, "progress": progress})
+        show_json({**fields, "clients": clients})
         return
-    show_fields({**fields, **{name: sum(entry[name] for entry in progress) for name in ("lag", "inFlight")}})
+    show_fields(fields)
     if clients:
         click.echo()
         show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))
-    if progress:
-        click.echo()
-        show_table(progress, PROGRESS_COLUMNS[1:])
 
 
 @command.command(examples=["rmqpull-broker group delete readers --yes"])
@@ -146,71 +126,6 @@ def delete(connection: Connection, group: str, yes: bool) -> None:
         click.confirm(f"Delete group {group} and all of its consumer offsets?", abort=True, err=True)
     connection.admin("DeleteGroup", rpc.DeleteGroupRequest(name=group))
     click.echo(f"deleted group {group}", err=True)
-
-
-@command.command(
-    "reset-offset",
-    examples=[
-        "rmqpull-broker group reset-offset readers orders --to earliest",
-        "rmqpull-broker group reset-offset readers orders --to-time 2013-01-31T12:00:00Z --dry-run",
-        "rmqpull-broker group reset-offset readers orders --queue broker-a/3 --to-offset 1200",
-    ],
-)
-@group_argument
-@click.argument("topic")
-@click.option("--queue", type=QUEUE, metavar="[BROKER/]ID", help="Only this queue [default: all queues of the topic].")
-@click.option("--to", type=click.Choice(["earliest", "latest"]), help="Reset to the min or max offset of each queue.")
-@click.option(
-    "--to-time", type=TIME, metavar="TIME", help="Reset to the first message that was stored at this time or later."
-)
-@click.option("--to-offset", type=int, metavar="OFFSET", help="Reset to this offset; needs --queue.")
-@click.option("--dry-run", is_flag=True, help="Show the result, but change nothing.")
-@as_json
-@connected
-def reset_offset(
-    connection: Connection,
-    group: str,
-    topic: str,
-    queue: QueueName | None,
-    to: str | None,
-    to_time: int | None,
-    to_offset: int | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Set the consumer offsets of a group on a topic. Its next pull of each queue reports the reset once.
-
-    Give exactly one of --to, --to-time and --to-offset.
-    """
-    if sum(target is not None for target in (to, to_time, to_offset)) != 1:
-        raise click.UsageError("give exactly one of --to, --to-time and --to-offset")
-    if to_offset is not None and queue is None:
-        raise click.UsageError("--to-offset needs --queue")
-    request = rpc.ResetOffsetsRequest(
-        group=group,
-        topic=topic,
-        broker_name=queue.broker_name if queue else None,
-        queue_id=queue.queue_id if queue else None,
-        offset=to_offset,
-        timestamp_ms=to_time,
-        place=None if to is None else to.upper(),
-        dry_run=dry_run,
-    )
-    response = connection.admin("ResetOffsets", request)
-    rows = [_reset_row(entry) for entry in response.queues]
-    show(rows, _RESET_COLUMNS, as_json=as_json)
-    if dry_run:
-        click.echo("--dry-run: nothing was changed", err=True)
-
-
-def _reset_row(entry: rpc.QueueReset) -> dict[str, Any]:
-    return {
-        "topic": entry.queue.topic,
-        "brokerName": entry.queue.broker_name,
-        "queueId": entry.queue.queue_id,
-        "from": entry.previous_offset if entry.HasField("previous_offset") else None,
-        "to": entry.offset,
-    }
 
 
 def _row(group: rpc.Group) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``rmqpull-broker topic``: creates, changes, describes and deletes topics."""
+"""``rmqpull-broker topic``: shows, creates, changes, describes and deletes topics."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ from typing import Any
 
 import click
 
-from rmqpull_broker.cli.arguments import topic_argument
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import connected
-from rmqpull_broker.server.times import format_time
+from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import Group, as_json, flags
-from rmqpull_client.cli.output import Row, show, show_fields, show_json, show_table
+from rmqpull_client.cli.output import show_fields, show_json, show_table
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED")
-_COLUMNS = ("topic", "type", "readQueues", "writeQueues", "perm", "messages")
-_QUEUE_COLUMNS = ("brokerName", "queueId", "access", "minOffset", "maxOffset", "messages", "newest")
+_COLUMNS = ("topic", "type", "readQueues", "writeQueues", "perm")
 
 
-@click.group(cls=Group, examples=["rmqpull-broker topic list", "rmqpull-broker topic create orders --queues 8"])
+class _TopicGroup(Group):
+    """Takes another word than a command as the name of a topic, and calls the command ``topic`` of ``rmqpull``."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in self.commands or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        from rmqpull_client.cli.commands.topic import command as show_topic  # the help does not need it
+
+        return "topic", show_topic, args
+
+
+@click.group(cls=_TopicGroup, examples=["rmqpull-broker topic orders", "rmqpull-broker topic create orders --queues 8"])
 def command() -> None:
-    """Create, change, describe and delete topics."""
+    """Show a topic; create, change, describe and delete topics.
+
+    'topic NAME' shows the queues of a topic, as 'rmqpull topic NAME' does.
+    """
 
 
 _shape_options = flags(
@@ -103,7 +117,7 @@ def _show_put(response: rpc.PutTopicResponse, as_json: bool) -> None:
     if as_json:
         show_json({**_row(response.topic), "created": response.created})
     else:
-        show_table([_row(response.topic)], _COLUMNS[:-1])
+        show_table([_row(response.topic)], _COLUMNS)
 
 
 def _exists(connection: Connection, name: str) -> bool:
@@ -111,33 +125,18 @@ def _exists(connection: Connection, name: str) -> bool:
     return any(summary.topic.name == name for summary in summaries)
 
 
-@command.command("list", examples=["rmqpull-broker topic list", "rmqpull-broker topic list --all --json"])
-@click.option("--all", "with_system_topics", is_flag=True, help="Include the broker's own topics.")
-@as_json
-@connected
-def list_topics(connection: Connection, with_system_topics: bool, as_json: bool) -> None:
-    """List the topics."""
-    response = connection.admin("ListTopics", rpc.ListTopicsRequest(with_system_topics=with_system_topics))
-    rows = [{**_row(summary.topic), "messages": summary.message_count} for summary in response.topics]
-    show(rows, _COLUMNS, as_json=as_json, nothing="no topics; create one with: rmqpull-broker topic create")
-
-
 @command.command(examples=["rmqpull-broker topic describe orders", "rmqpull-broker topic describe orders --json"])
 @topic_argument
 @as_json
 @connected
 def describe(connection: Connection, topic: str, as_json: bool) -> None:
-    """Show a topic, the offsets of its queues, and the groups that read it."""
+    """Show the configuration of a topic, and the groups that read it. 'topic NAME' shows its queues."""
     response = _describe(connection, topic)
     fields = {**_row(response.topic), "groups": list(response.groups)}
-    queues = [_queue_row(queue) for queue in response.queues]
     if as_json:
-        show_json({**fields, "queues": queues})
-        return
-    fields["messages"] = sum(queue["messages"] for queue in queues)
-    show_fields(fields)
-    click.echo()
-    show_table(queues, _QUEUE_COLUMNS)
+        show_json(fields)
+    else:
+        show_fields(fields)
 
 
 @command.command(examples=["rmqpull-broker topic delete orders --yes"])
@@ -172,21 +171,3 @@ def _row(topic: rpc.Topic) -> dict[str, Any]:
 def format_perm(perm: int) -> str:
     """Formats a permission as RocketMQ does: 6 is ``RW-`` (rules 3.9.1)."""
     return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
-
-
-def _queue_row(queue: rpc.TopicQueue) -> Row | Any:
-    access = "".join(word for word, allowed in (("R", queue.is_readable), ("W", queue.is_writable)) if allowed)
-    return {
-        "brokerName": queue.broker_name,
-        "queueId": queue.queue_id,
-        "access": access,
-        "minOffset": queue.min_offset,
-        "maxOffset": queue.max_offset,
-        "messages": queue.max_offset - queue.min_offset,
-        "oldest": _time(queue, "oldest_store_timestamp_ms"),
-        "newest": _time(queue, "newest_store_timestamp_ms"),
-    }
-
-
-def _time(queue: rpc.TopicQueue, field: str) -> str | None:
-    return format_time(getattr(queue, field)) if queue.HasField(field) else None

@@ -12,6 +12,7 @@ import click
 
 from rmqpull_client.cli.bounds import check_filter, query_queues
 from rmqpull_client.cli.commands.peek import filter_options, make_filter
+from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, count_progress, show_json
 from rmqpull_client.cli.servers import connected_patiently
@@ -33,7 +34,7 @@ PROCESSES_DEFAULT, PROCESSES_MAX = 2, 64
         "rmqpull export orders ./bodies --columns body,keys --processes 4",
     ],
 )
-@click.argument("topic")
+@topic_argument
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--format",

@@ -10,7 +10,7 @@ import click
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import show
 from rmqpull_client.cli.servers import connected
-from rmqpull_client.model import GroupProgress
+from rmqpull_client.model import GroupProgress, count_in_flight
 
 if TYPE_CHECKING:
     from rmqpull_client.transports.port import BrokerClient
@@ -31,5 +31,6 @@ def command(client: BrokerClient, names: bool, as_json: bool) -> None:
         for row in rows:
             own = progress[row["group"]]
             row |= {"topics": sorted({entry.queue.topic for entry in own}), "lag": sum(entry.lag for entry in own)}
-    columns = ("group",) if names else ("group", "topics", "lag")
+            row["inFlight"] = count_in_flight(own)
+    columns = ("group",) if names else ("group", "topics", "lag", "inFlight")
     show(rows, columns, as_json=as_json, nothing=f"no consumer groups at {client.endpoints}")

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.bounds import query_queues
+from rmqpull_client.cli.completing import complete_groups, complete_topics
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import show
 from rmqpull_client.cli.servers import connected_patiently
 from rmqpull_client.cli.watching import watch, watch_options
-from rmqpull_client.model import GroupProgress
+from rmqpull_client.model import GroupProgress, count_in_flight
 from rmqpull_client.timestamps import format_timestamp
 
 if TYPE_CHECKING:
     from rmqpull_client.transports.port import BrokerClient
 
-_COLUMNS = ("group", "topic", "queues", "lag", "consumedUntil")
-_QUEUE_COLUMNS = ("group", "topic", "brokerName", "queueId", "consumerOffset", "maxOffset", "lag", "consumedUntil")
+_COLUMNS = ("group", "topic", "queues", "lag", "inFlight", "consumedUntil")
+_QUEUE_COLUMNS = (
+    *("group", "topic", "brokerName", "queueId", "consumerOffset", "maxOffset"),
+    *("lag", "inFlight", "consumedUntil"),
+)
 
 
 @click.command(
@@ -31,12 +35,13 @@ _QUEUE_COLUMNS = ("group", "topic", "brokerName", "queueId", "consumerOffset", "
         "rmqpull lag readers --watch --interval 5",
     ],
 )
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
 @click.option(
     "--topic",
     "topics",
     multiple=True,
     metavar="TOPIC",
+    shell_complete=complete_topics,
     help="Only this topic; may be repeated. With groups it also works where servers do not tell what they consume.",
 )
 @click.option("--queues", is_flag=True, help="Show one line per queue instead of one per group and topic.")
@@ -55,7 +60,8 @@ def command(
 ) -> None:
     """Show how far consumer groups are behind: the number of messages after their consumer offsets.
 
-    Without GROUP, shows all groups. With --watch --json, each output is one line.
+    Without GROUP, shows all groups. With --watch --json, each output is one line. rmqpull-broker also tells how many
+    messages are in flight: received, and not acknowledged.
     """
     columns = _QUEUE_COLUMNS if queues else _COLUMNS
 
@@ -96,6 +102,7 @@ def _make_row(entry: GroupProgress) -> dict[str, Any]:
         "consumerOffset": entry.consumer_offset,
         "maxOffset": entry.max_offset,
         "lag": entry.lag,
+        "inFlight": entry.in_flight,
         "consumedUntil": format_timestamp(entry.consumed_ms) if entry.consumed_ms > 0 else None,
     }
 
@@ -110,6 +117,7 @@ def _make_totals(progress: Sequence[GroupProgress]) -> list[dict[str, Any]]:
             "topic": topic,
             "queues": len(own),
             "lag": sum(entry.lag for entry in own),
+            "inFlight": count_in_flight(own),
             "consumedUntil": _find_oldest(own),
         }
         for (group, topic), own in entries.items()

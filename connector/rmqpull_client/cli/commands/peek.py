@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.bounds import check_filter, query_queues
+from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json, flags
 from rmqpull_client.cli.servers import connected
 from rmqpull_client.cli.values import QUEUE, TIME, QueueName
@@ -41,7 +42,7 @@ def make_filter(tag: str | None, sql: str | None) -> MessageFilter:
         "rmqpull peek orders --at-time 2013-01-31T12:00:00Z --sql \"city = 'Riga'\"",
     ],
 )
-@click.argument("topic")
+@topic_argument
 @click.option(
     "-n",
     "--newest",

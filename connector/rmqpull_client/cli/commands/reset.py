@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.bounds import query_queues
+from rmqpull_client.cli.completing import group_argument, topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, show
 from rmqpull_client.cli.servers import connected
@@ -28,8 +29,8 @@ _COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
         "rmqpull reset readers orders --queue broker-a/3 --to-offset 1200 --yes",
     ],
 )
-@click.argument("group")
-@click.argument("topic")
+@group_argument
+@topic_argument
 @click.option("--queue", type=QUEUE, metavar="[BROKER/]ID", help="Only this queue [default: all queues of the topic].")
 @click.option("--to", type=click.Choice(["earliest", "latest"]), help="Set to the min or max offset of each queue.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.message_options import message_options
 from rmqpull_client.cli.output import Refused
@@ -37,7 +38,7 @@ _NOT_FOR_CLUSTERS = frozenset(("bornTimestamp", "bornHost"))
         "rmqpull peek orders --json --newest 100 | rmqpull send copies",
     ],
 )
-@click.argument("topic")
+@topic_argument
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "--body", "bodies", multiple=True, metavar="TEXT", help="Body of one message, instead of input; may be repeated."
@@ -91,7 +92,7 @@ def command(
     # Imported here, because they need Arrow, which the help does not.
     from rmqpull_client.cli.sending import Sender, ignore_progress, list_bodies, open_input, read_lines, show_progress
 
-    def publish(batch: pa.RecordBatch) -> tuple[()]:
+    def publish(batch: pa.RecordBatch) -> None:
         names = _NOT_FOR_CLUSTERS.intersection(batch.schema.names) if connection.name_servers else ()
         try:
             client.publish(topic, batch.drop_columns(list(names)))
@@ -99,7 +100,6 @@ def command(
             raise
         except RmqpullError as error:
             raise make_click_error(error) from None
-        return ()
 
     unit = "message" if bodies else "row" if is_parquet else "line"
     sending = Sender(publish, topic, given, unit)

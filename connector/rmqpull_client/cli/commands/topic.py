@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.bounds import query_queues
+from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import show, show_json
 from rmqpull_client.cli.servers import connected
@@ -25,7 +26,7 @@ _COLUMNS = ("brokerName", "queueId", "minOffset", "maxOffset", "messages", "rate
     cls=OnceCommand,
     examples=["rmqpull topic orders", "rmqpull topic orders --span 1h", "rmqpull topic orders --json"],
 )
-@click.argument("topic")
+@topic_argument
 @click.option(
     "--span",
     "span_ms",

@@ -70,6 +70,7 @@ def query_progress(channel: BrokerChannel, groups: Sequence[str]) -> list[GroupP
             MessageQueue(topic, entry.queue.broker_name, entry.queue.queue_id),
             entry.consumer_offset if entry.HasField("consumer_offset") else entry.min_offset,
             entry.max_offset,
+            in_flight=entry.in_flight,
         )
         for entry in response.progress
         if (group := unwrap_name(namespace, entry.group)) is not None

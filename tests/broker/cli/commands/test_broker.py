@@ -30,7 +30,7 @@ def test_brokers_and_properties_are_shown(run: RunCommand, run_json: RunJson, br
 
 
 def test_retention_is_applied_at_once(run: RunCommand) -> None:
-    run("send", "--topic", "single", "--body", "a")
+    run("send", "single", "--body", "a")
     assert run("broker", "expire").stderr == "deleted 0 messages\n"
 
 
@@ -65,6 +65,6 @@ def test_a_broker_is_configured_by_file_variables_and_flags(
     assert broker["brokers"] == ["broker-a", "broker-b"]
     told = {name: broker["properties"][name] for name in ("fileReservedTime", "brokerClusterName", "traceOn")}
     assert told == {"fileReservedTime": "2", "brokerClusterName": "file", "traceOn": "false"}
-    assert [row["topic"] for row in shown("topic", "list")] == ["orders", "single"]
-    queues = [(row["brokerName"], row["queueId"]) for row in shown("topic", "describe", "orders")["queues"]]
+    assert [row["topic"] for row in shown("topics")] == ["orders", "single"]
+    queues = [(row["brokerName"], row["queueId"]) for row in shown("topic", "orders")["queues"]]
     assert queues == [("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1)]

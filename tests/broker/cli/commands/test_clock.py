@@ -37,7 +37,7 @@ def test_an_advance_needs_exactly_one_target(run: RunCommand, arguments: list[st
 def test_messages_from_the_future_are_told_of(start_process: StartProcess, tmp_path: Path) -> None:
     options = "--data-dir", str(tmp_path), "--topic", "single:1"
     broker = start_process("--clock", "manual:2136-01-31T12:00:00Z", *options)
-    make_runner().invoke(main, ["send", "--topic", "single", "--body", "a", "--endpoints", broker.endpoints])
+    make_runner().invoke(main, ["send", "single", "--body", "a", "--endpoints", broker.endpoints])
     broker.stop()
     endpoints = start_process(*options).endpoints
     told = make_runner().invoke(main, ["clock", "show", "--endpoints", endpoints]).stdout.splitlines()
@@ -52,7 +52,7 @@ def test_a_manual_clock_stands_still_until_it_is_advanced(start_process: StartPr
         return make_runner().invoke(main, [*arguments, "--endpoints", endpoints])
 
     assert run("clock", "show").stdout == "2013-01-31T12:00:00.000Z (manual clock)\n"
-    run("send", "--topic", "single", "--body", "a")
+    run("send", "single", "--body", "a")
     assert run("clock", "advance", "1h30m").stdout == "2013-01-31T13:30:00.000Z\n"
     assert run("clock", "advance", "--to", "2013-02-01").stdout == "2013-02-01T00:00:00.000Z\n"
     assert "cannot advance the clock by -" in error_of(run("clock", "advance", "--to", "2013-01-01"))

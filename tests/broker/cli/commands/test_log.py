@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> str:
     """The data directory of a broker with two messages and one group."""
     path = str(tmp_path)
     with running_broker(topics={"orders": 2}, data_dir=path) as broker:
-        for words in ("send --topic orders --body a --body b", "group create readers"):
+        for words in ("send orders --body a --body b", "group create readers"):
             assert make_runner().invoke(main, [*words.split(), "--endpoints", broker.endpoints]).exit_code == 0
     return path
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("a_group_that_is_behind")
 @pytest.mark.parametrize("arguments", [(), ("readers",), ("readers", "--topic", "orders"), ("--topic", "orders")])
 def test_the_lag_of_groups_is_shown(run: RunCommand, run_json: RunJson, arguments: tuple[str, ...]) -> None:
     heads, row = table_of(run("lag", *arguments))
-    assert heads == ["GROUP", "TOPIC", "QUEUES", "LAG", "CONSUMED UNTIL"]
+    assert heads == ["GROUP", "TOPIC", "QUEUES", "LAG", "IN FLIGHT", "CONSUMED UNTIL"]
     assert row[:4] == ["readers", "orders", "2", "5"]
     queues = run_json("lag", *arguments, "--queues")
     assert [(own["queueId"], own["consumerOffset"], own["maxOffset"], own["lag"]) for own in queues] == [
@@ -31,3 +31,12 @@ def test_lag_is_watched(run: RunCommand, run_json: RunJson) -> None:
     shown = run_json("lag", "--watch", "--times", "2", "--interval", "0.01")
     assert [row["lag"] for rows in shown for row in rows] == [5, 5]
     assert len(run("lag", "--watch", "--times", "2", "--interval", "0.01").stdout.splitlines()) == 4
+
+
+def test_an_interrupt_ends_a_watch(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rmqpull_client.cli.watching.time.sleep", interrupt)
+    result = run("lag", "--watch", "--json")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import RunningBroker
 from rmqpull_client.cli import sending
 from tests.harness.cli import RunCommand, RunJson, error_of
 
@@ -100,6 +102,51 @@ def test_a_bad_line_stops_the_command(run: RunCommand, text: str, sentence: str)
     assert begin in result.stderr
     assert end in result.stderr
     assert "nothing after it was sent" in result.stderr
+
+
+def test_a_line_that_cannot_be_read_is_refused(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "not UTF-8: " in error_of(run("send", "single", stdin=b'{"body": "\xff"}\n'))
+    monkeypatch.setattr(sending, "LINE_BYTES_MAX", 10)
+    assert "longer than 10 bytes" in error_of(run("send", "single", "--format", "lines", stdin="x" * 100))
+
+
+def test_what_was_acknowledged_before_is_counted(
+    run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "BATCH_ROWS", 2)
+    error = error_of(run("send", "single", stdin=lines(*[{"body": "a"}] * 5) + "bad\n"))
+    assert error.startswith("line 6 of standard input is not a message")
+    assert "4 messages, up to line 4, were acknowledged before" in error
+    assert len(bodies(run_json)) == 4
+
+
+def test_an_empty_body_is_refused_and_an_empty_line_is_skipped(run: RunCommand, run_json: RunJson) -> None:
+    for unit, arguments, text in (("message", ("--body", ""), ""), ("line", (), lines({"body": ""}))):
+        error = error_of(run("send", "single", *arguments, stdin=text))
+        assert f"{unit} 1 was refused" in error
+        assert error.endswith("; no message was acknowledged before")
+    text = "  a\n\r\n\n \n"
+    assert run_json("send", "single", "--format", "lines", stdin=text)["acknowledged"] == 2
+    assert bodies(run_json) == ["  a", " "]
+
+
+def test_groups_of_messages_keep_their_order(broker: RunningBroker, run: RunCommand, run_json: RunJson) -> None:
+    broker.create_topic("fifo", 4, TopicType.FIFO)
+    messages = [{"body": str(number), "messageGroup": "g"} for number in range(20)]
+    assert run("send", "fifo", stdin=lines(*messages)).exit_code == 0
+    sent = peek(run_json, "fifo")
+    assert [message["body"] for message in sent] == [str(number) for number in range(20)]
+    assert len({message["queueId"] for message in sent}) == 1
+
+
+def test_a_lost_acknowledgement_is_reported_as_such(
+    broker: RunningBroker, run: RunCommand, servers: dict[str, str]
+) -> None:
+    method = "PublishColumns" if "RMQPULL_ENDPOINTS" in servers else "SEND_BATCH_MESSAGE"
+    broker.faults.drop(method, after=True, times=None)
+    result = run("send", "single", "--body", "a", "--body", "b", "--timeout", "0.2")
+    assert result.exit_code == 3
+    assert "it is unknown whether messages 1 to 2 were stored; no message was acknowledged before" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,15 @@ def test_a_restart_of_the_broker_goes_unnoticed(start_broker: StartBroker, tmp_p
     client.close()
 
 
+def test_a_limit_ends_it(broker: RunningBroker, run: RunCommand) -> None:
+    broker.send("single", *(b"%d" % number for number in range(5)))
+    for arguments, bodies in (((), "34"), (("--limit", "1"), "3"), (("-f", "--limit", "2"), "34")):
+        lines = run("tail", "single", "-n", "2", *arguments).stdout.splitlines()
+        assert "".join(line[-1] for line in lines) == bodies
+    since = run("tail", "single", "--since", "2013-01-31T12:00:00Z", "-f", "--limit", "4")
+    assert len(since.stdout.splitlines()) == 4
+
+
 def test_an_impossible_tail_is_refused(run: RunCommand) -> None:
     assert "topic none does not exist at" in error_of(run("tail", "orders", "none"))
     assert "--since needs --follow" in error_of(run("tail", "orders", "--since", "now"), 2)
