@@ -66,6 +66,7 @@ LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER, **LIMITS_OF_CLIENTS}
 """Every limit that users can meet. The values come from the constants."""
 
 INTERNAL = {
+    "cli.commands.in_flight:COUNT_MAX": "the limit of the call that it makes",
     "server.runtime.clock_watch:DOWN_MS_MAX": "how long a restart trusts what the clock said before it",
     "core.state.stages:DROPPED_REMEMBERED_MAX": "the oldest are forgotten; a later call finds that its stage is gone",
     "server.runtime.pops:ROWS_LOOKED_AT_MAX": "the pops that may wait for other rows wake, and look themselves",
