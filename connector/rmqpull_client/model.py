@@ -103,6 +103,23 @@ def count_in_flight(progress: Iterable[GroupProgress]) -> int | None:
     return sum(counts) if counts else None
 
 
+EARLIEST_MS, LATEST_MS = 0, -1
+"""The times that brokers take for the min and the max offset of a queue."""
+
+
+class ResetTarget(NamedTuple):
+    """Where a group is to continue on a topic: at a time, or on one queue at an offset.
+
+    ``timestamp_ms`` is a store time in milliseconds since the epoch, EARLIEST_MS or LATEST_MS. With ``queue_id`` only
+    that queue is reset, on each broker. ``offset`` needs it, and takes precedence over the time.
+    """
+
+    topic: str
+    timestamp_ms: int
+    queue_id: int | None = None
+    offset: int | None = None
+
+
 class Part(NamedTuple):
     """The messages between the end of the previous part and ``until_offset``, and the sum of their bytes."""
 

@@ -19,9 +19,11 @@ from rmqpull_client.model import (
     Part,
     QueueRange,
     RangeToCut,
+    ResetTarget,
     TopicBounds,
 )
 from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows
+from rmqpull_client.transports.tools_port import BrokerReset, IndexedMessages
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.names import TOOLS_GROUP
 
@@ -112,6 +114,14 @@ class FakeBrokerClient:
     def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
         self.calls.append("progress")
         return []
+
+    def query_messages(
+        self, queues: Sequence[MessageQueue], key: str | None, msg_id: str | None, begin_ms: int = 0
+    ) -> IndexedMessages:
+        raise NotImplementedError
+
+    def prepare_reset(self, group: str, queues: Sequence[MessageQueue], target: ResetTarget) -> BrokerReset | None:
+        raise NotImplementedError
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         self.calls.append("check filter")

@@ -83,7 +83,7 @@ class Search:
             window.row_count >= self.count or ends[window.queue] == bounds[window.queue].min_offset
             for window in windows
         )
-        return sorted(heapq.nlargest(self.count, _list_found(windows), key=_order), key=_order), is_complete
+        return sorted(heapq.nlargest(self.count, _list_found(windows), key=order), key=order), is_complete
 
     def find_first(
         self, bounds: Mapping[MessageQueue, Bounds], offsets: Mapping[MessageQueue, int], scan: int
@@ -101,7 +101,7 @@ class Search:
             window.row_count >= self.count or ends[window.queue] == bounds[window.queue].max_offset
             for window in windows
         )
-        return heapq.nsmallest(self.count, _list_found(windows), key=_order), is_complete
+        return heapq.nsmallest(self.count, _list_found(windows), key=order), is_complete
 
     def _read(self, windows: Sequence[_Window], *, is_newest: bool) -> None:
         is_selective = self.matches is not None or not self.message_filter.keeps_everything
@@ -130,7 +130,8 @@ def _pass_over_deleted(loss: Loss) -> None:
     """Continues: messages that are deleted meanwhile are not there to be shown."""
 
 
-def _order(found: Found) -> tuple[int, MessageQueue, int]:
+def order(found: Found) -> tuple[int, MessageQueue, int]:
+    """Returns the place of a message among those of all queues: by store time."""
     return found[:3]
 
 

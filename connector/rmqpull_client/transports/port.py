@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
     EVERYTHING,
-    GroupProgress,
     MessageFilter,
     MessageQueue,
     Part,
@@ -21,6 +20,7 @@ from rmqpull_client.model import (
     RangeToCut,
     TopicBounds,
 )
+from rmqpull_client.transports.tools_port import ToolCalls
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.names import TOOLS_GROUP
 
@@ -74,7 +74,7 @@ class OffsetLookUp(Protocol):
         """Returns the group's consumer offset of each queue, or None for a queue without one."""
 
 
-class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
+class BrokerClient(RangeCutter, OffsetLookUp, ToolCalls, Protocol):
     """A client of one broker or cluster. Threads may share it; a forked process must connect again.
 
     Each request ends within the connection's request timeout, retries included. A wait takes its own time in addition.
@@ -110,15 +110,6 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
 
     def list_topics(self) -> list[str]:
         """Returns all topics except the broker's own. Raises OptionError if the server cannot list them."""
-
-    def list_groups(self) -> list[str]:
-        """Returns all consumer groups except the broker's own. Raises OptionError if the server cannot list them."""
-
-    def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
-        """Returns how far groups are in each queue of the topics that they consume, sorted; nothing for unknown groups.
-
-        Raises OptionError if the server does not tell what a group consumes: see :meth:`get_consumer_offsets`.
-        """
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """Raises OptionError if the broker does not evaluate this filter. Nothing is read."""

@@ -64,10 +64,9 @@ def make_filter(tag: str | None, sql: str | None) -> MessageFilter:
 @click.option(
     "--scan",
     type=click.IntRange(min=1),
-    default=SCAN_DEFAULT,
-    show_default=True,
     metavar="N",
-    help="Max number of messages of each queue to read.",
+    help="Max number of messages of each queue to read. If given, --key and --id use no index.  "
+    f"[default: {SCAN_DEFAULT}]",
 )
 @as_json
 @connected
@@ -80,11 +79,14 @@ def command(
     at_time: int | None,
     key: str | None,
     msg_id: str | None,
-    scan: int,
+    scan: int | None,
     as_json: bool,
     **expressions: Any,
 ) -> None:
     """Show messages of a topic without consuming them, oldest first.
+
+    Brokers look up --key and --id in their index, unless --tag, --sql or --scan is given. Over gRPC, and through
+    Apache's proxy, there is no index: then the queues are read, as far as --scan allows.
 
     With --json, each message is one line.
     """
@@ -92,12 +94,21 @@ def command(
         raise click.UsageError("give only one of --from-offset and --at-time")
     message_filter = make_filter(**expressions)
     # Imported here, because they need Arrow, which the help does not.
+    from rmqpull_client.cli.looking_up import Wanted, look_up
     from rmqpull_client.cli.searching import Search, make_matches
     from rmqpull_client.cli.shown_messages import show_messages
 
     bounds = query_queues(client, topic, queue)
+    if (key is not None or msg_id is not None) and scan is None and message_filter.keeps_everything:
+        indexed = look_up(client, bounds, Wanted(key, msg_id, count, from_offset, at_time))
+        if indexed is not None:
+            show_messages(indexed.found, as_json=as_json)
+            if indexed.advice:
+                click.echo(indexed.advice, err=True)
+            return
     check_filter(client, bounds, message_filter)
     search = Search(client, count, message_filter, make_matches(key, msg_id))
+    scan = scan or SCAN_DEFAULT
     if from_offset is None and at_time is None:
         found, is_complete = search.find_newest(bounds, scan)
     else:

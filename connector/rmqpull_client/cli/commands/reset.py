@@ -13,10 +13,11 @@ from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, show
 from rmqpull_client.cli.servers import connected
 from rmqpull_client.cli.values import QUEUE, TIME, QueueName
-from rmqpull_client.model import Bounds, MessageQueue
+from rmqpull_client.model import EARLIEST_MS, LATEST_MS, Bounds, MessageQueue, ResetTarget
 
 if TYPE_CHECKING:
     from rmqpull_client.transports.port import BrokerClient
+    from rmqpull_client.transports.tools_port import BrokerReset
 
 _COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
 
@@ -53,9 +54,12 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set the consumer offsets of a group on a topic. The group must have no members: they would set their own again.
+    """Set the consumer offsets of a group on a topic.
 
     Give exactly one of --to, --to-time and --to-offset.
+
+    Brokers reset a group with members, who continue there. They choose the offsets by the time. Before release 5.2 they
+    only tell the members, of which push consumers follow, and --queue needs a group without members.
     """
     if sum(target is not None for target in (to, to_time, to_offset)) != 1:
         raise click.UsageError("give exactly one of --to, --to-time and --to-offset")
@@ -70,17 +74,36 @@ def command(
         targets = _check(bounds, to_offset)
     else:
         targets = {own: limits[0] if to == "earliest" else limits[1] for own, limits in bounds.items()}
-    client.check_group(group, list(targets))
+    timestamp_ms = LATEST_MS if to == "latest" else max(EARLIEST_MS, to_time or EARLIEST_MS)
+    target = ResetTarget(topic, timestamp_ms, None if queue is None else queue.queue_id, to_offset)
+    by_brokers = client.prepare_reset(group, list(targets), target)
     previous = client.get_consumer_offsets(group, list(targets))
-    rows = [_make_row(own, previous[own], target) for own, target in targets.items()]
+    rows = [_make_row(own, previous[own], offset) for own, offset in targets.items()]
+    if by_brokers is not None:
+        click.echo(_describe(group, by_brokers, to_offset), err=True)
     if not (dry_run or yes):
         show(rows, _COLUMNS, as_json=False)
         click.confirm(f"Set these consumer offsets of group {group}?", abort=True, err=True)
-    if not dry_run:
+    if dry_run:
+        done = "--dry-run: nothing was changed"
+    elif by_brokers is None:
         client.set_consumer_offsets(group, targets)
-    if dry_run or yes:
+        done = f"set {len(rows)} consumer offsets"
+    else:
+        found = by_brokers.run()
+        rows = [_make_row(own, previous.get(own), found.get(own)) for own in sorted({*targets, *found})]
+        done = f"brokers {'set' if by_brokers.is_stored else 'told the members'} {len(found)} consumer offsets"
+    if dry_run or yes or by_brokers is not None:
         show(rows, _COLUMNS, as_json=as_json)
-    click.echo("--dry-run: nothing was changed" if dry_run else f"set {len(rows)} consumer offsets", err=True)
+    click.echo(done, err=True)
+
+
+def _describe(group: str, by_brokers: BrokerReset, to_offset: int | None) -> str:
+    count = len(by_brokers.members)
+    members = f"group {group} has {count} member{'s' * (count > 1)}"
+    if not by_brokers.is_stored:
+        return f"{members}: brokers choose the offsets by the time, and only tell the members, who set them"
+    return f"{members}, who continue where brokers set the offsets{'' if to_offset is not None else ', by the time'}"
 
 
 def _check(bounds: Mapping[MessageQueue, Bounds], offset: int) -> dict[MessageQueue, int]:
@@ -90,7 +113,7 @@ def _check(bounds: Mapping[MessageQueue, Bounds], offset: int) -> dict[MessageQu
     return dict.fromkeys(bounds, offset)
 
 
-def _make_row(queue: MessageQueue, previous: int | None, target: int) -> dict[str, Any]:
+def _make_row(queue: MessageQueue, previous: int | None, target: int | None) -> dict[str, Any]:
     return {
         "topic": queue.topic,
         "brokerName": queue.broker_name,

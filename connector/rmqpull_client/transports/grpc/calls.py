@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rmqpull_client.connection import unwrap_name
 from rmqpull_client.errors import OffsetNotFound, OptionError, Unserved
-from rmqpull_client.model import SQL92, GroupProgress, MessageFilter, MessageQueue, Part, RangeToCut
+from rmqpull_client.model import SQL92, GroupProgress, MessageFilter, MessageQueue, Part, RangeToCut, ResetTarget
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.tools_port import BrokerReset, IndexedMessages
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
@@ -77,6 +78,52 @@ def query_progress(channel: BrokerChannel, groups: Sequence[str]) -> list[GroupP
         and group in groups
         and (topic := unwrap_name(namespace, entry.queue.topic)) is not None
     )
+
+
+def refuse_look_ups(channel: BrokerChannel) -> IndexedMessages:
+    """Raises Unserved: neither protocol over gRPC looks up messages."""
+    raise Unserved("NO_INDEX", f"the server at {channel.endpoints} keeps no index over gRPC")
+
+
+def prepare_reset(
+    channel: BrokerChannel, group: str, queues: Sequence[MessageQueue], target: ResetTarget
+) -> BrokerReset | None:
+    """Returns how the broker resets a group with members; None for one without, or without the admin service."""
+    try:
+        response = channel.call(ADMIN.methods["ListClients"], admin.ListClientsRequest(group=group))
+    except Unserved:
+        return None
+    members = {
+        client.client_id
+        for client in response.clients
+        if any(own.group == group and not own.is_producer for own in client.memberships)
+    }
+    if not members:
+        return None
+
+    def run() -> dict[MessageQueue, int]:
+        responses = (
+            channel.call(ADMIN.methods["ResetOffsets"], _make_reset_request(group, target, queue))
+            for queue in ((None,) if target.queue_id is None else queues)
+        )
+        return {
+            MessageQueue(target.topic, entry.queue.broker_name, entry.queue.queue_id): entry.offset
+            for response in responses
+            for entry in response.queues
+        }
+
+    return BrokerReset(sorted(members), True, run)
+
+
+def _make_reset_request(group: str, target: ResetTarget, queue: MessageQueue | None) -> admin.ResetOffsetsRequest:
+    request = admin.ResetOffsetsRequest(group=group, topic=target.topic)
+    if queue is not None:
+        request.broker_name, request.queue_id = queue.broker_name, queue.queue_id
+    if target.offset is None:
+        request.timestamp_ms = target.timestamp_ms
+    else:
+        request.offset = target.offset
+    return request
 
 
 def explain_no_admin(endpoints: str, what: str) -> str:

@@ -19,17 +19,21 @@ from rmqpull_client.model import (
     Part,
     QueueRange,
     RangeToCut,
+    ResetTarget,
     TopicBounds,
 )
 from rmqpull_client.transports.lost import LOST
 from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
+from rmqpull_client.transports.remoting.broker_resets import BrokerResets
 from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.group_listings import GroupListings
+from rmqpull_client.transports.remoting.index_queries import IndexQueries
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.reading.looking import look_at
 from rmqpull_client.transports.remoting.reading.read import Read
 from rmqpull_client.transports.remoting.reading.waiting import ParkedPulls
+from rmqpull_client.transports.tools_port import BrokerReset, IndexedMessages
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.names import TOOLS_GROUP
 
@@ -116,6 +120,12 @@ class RemotingClient:
         """Pulls one message of each queue from its master, many at the same time."""
         return look_at(self._channel, group, offsets, byte_max)
 
+    def query_messages(
+        self, queues: Sequence[MessageQueue], key: str | None, msg_id: str | None, begin_ms: int = 0
+    ) -> IndexedMessages:
+        """Asks all brokers of the queues, each once. Proxies have no such request."""
+        return IndexQueries(self._channel).query(queues, key, msg_id, begin_ms)
+
     @property
     def lost_connections(self) -> int:
         """Counts the connections that the process has lost."""
@@ -128,6 +138,10 @@ class RemotingClient:
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Reads the previous offsets, and then sets the new ones with one request per queue."""
         return self._groups.set_offsets(group, offsets)
+
+    def prepare_reset(self, group: str, queues: Sequence[MessageQueue], target: ResetTarget) -> BrokerReset | None:
+        """Asks the brokers for members, and for how they reset them. Proxies do not."""
+        return BrokerResets(self._channel, self._groups).prepare(group, queues, target)
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Gets the offsets with one request per queue."""

@@ -28,6 +28,7 @@ from rmqpull_proto.remoting.json_dialect import read_json
 
 MEMBERS_EVERY_S = 60.0
 """How often brokers are asked whether a group has members, while its offsets are being set."""
+_MEMBERS_SHOWN = 3
 _FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _SET_OR_NO_GROUP = (ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
 _SENT_BACK_OR_NOT = _LISTED_OR_NONE = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
@@ -135,11 +136,22 @@ class ConsumerGroups:
         return missing
 
     def refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Asks brokers for the members of a group. Raises OptionError if there are any, and RequestRefused.
+        """Raises OptionError if a group has members, and RequestRefused."""
+        now_s = self._clock()
+        members = self.list_members(group, queues)
+        if members:
+            raise OptionError(
+                f"Consumer group {group} has members in the cluster at {self._channel.endpoints}: "
+                f"{join_members(members)}. They set its consumer offsets. Use another group (option "
+                "consumerGroup), or set option commitOffsets to false."
+            )
+        self._checked_s[group] = now_s
+
+    def list_members(self, group: str, queues: Sequence[MessageQueue]) -> list[str]:
+        """Asks brokers for the client ids of a group. Raises RequestRefused.
 
         A member sends heartbeats to all brokers, slaves too. So a slave is asked while its master is away.
         """
-        now_s = self._clock()
         request = RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
         with Exchange(self._channel) as exchange:
             calls = [
@@ -147,15 +159,7 @@ class ConsumerGroups:
                 for queue in {queue.broker_name: queue for queue in queues}.values()
             ]
             exchange.wait(calls)
-        members = sorted({member for call in calls for member in _read_members(call)})
-        if members:
-            more = f" and {len(members) - 3} more" if len(members) > 3 else ""
-            raise OptionError(
-                f"Consumer group {group} has members in the cluster at {self._channel.endpoints}: "
-                f"{', '.join(members[:3])}{more}. They set its consumer offsets. Use another group (option "
-                "consumerGroup), or set option commitOffsets to false."
-            )
-        self._checked_s[group] = now_s
+        return sorted({member for call in calls for member in _read_members(call)})
 
     def _show(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Makes brokers create the group's retry topic: `mqadmin consumerProgress` finds the group by its route.
@@ -188,6 +192,12 @@ class ConsumerGroups:
             self._channel.call_all(requests, accepted=_SENT_BACK_OR_NOT)
         except RmqpullError as error:
             _logger.info("mqadmin consumerProgress may not show consumer group %s: %s", group, error)
+
+
+def join_members(members: Sequence[str]) -> str:
+    """Returns the first client ids, and how many more there are."""
+    more = f" and {len(members) - _MEMBERS_SHOWN} more" if len(members) > _MEMBERS_SHOWN else ""
+    return f"{', '.join(members[:_MEMBERS_SHOWN])}{more}"
 
 
 def _read_consumer_offset(response: RemotingCommand) -> int | None:

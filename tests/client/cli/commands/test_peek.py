@@ -9,7 +9,9 @@ import pytest
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_client.cli import searching
+from rmqpull_proto.remoting.codes import RequestCode
 from tests.harness.cli import RunCommand, RunJson, error_of, table_of
+from tests.harness.remoting_member import RemotingMember
 
 pytestmark = pytest.mark.parametrize("broker", ["manual"], indirect=True, ids=["manual clock"])
 
@@ -41,7 +43,16 @@ def found(run_json: RunJson, *arguments: str) -> list[int]:
         (["--key", "7"], [7]),
         (["--key", "seven", "--tag", "odd"], [7]),
         (["--key", "seven", "--tag", "even"], []),
+        (["--key", "7", "--queue", "0"], []),
+        (["--key", "7", "--queue", "1"], [7]),
+        (["--key", "7", "--from-offset", "3"], [7]),
+        (["--key", "7", "--from-offset", "4"], []),
+        (["--key", "7", "--at-time", "2013-01-31T12:00:00Z"], [7]),
+        (["--key", "7", "--at-time", "9999-12-31T00:00:00Z"], []),
+        (["--key", "7", "--id", "id-7"], [7]),
+        (["--key", "7", "--id", "id-8"], []),
         (["--id", "id-12"], [12]),
+        (["--id", "id-12", "--scan", "99"], [12]),
         (["--from-offset", "0", "-n", "3"], range(3)),
         (["--from-offset", "8"], range(16, 20)),
         (["--from-offset", "99"], []),
@@ -76,6 +87,46 @@ def test_a_search_that_stops_early_reports_it(run: RunCommand) -> None:
     assert "no message found" in result.stderr
     assert "read 2 messages of each queue; set a larger --scan to read more" in result.stderr
     assert "--scan" not in run("peek", "orders", "--key", "seven").stderr
+
+
+def test_the_way_of_a_look_up_is_told(run: RunCommand, servers: dict[str, str], broker: RunningBroker) -> None:
+    over_grpc = f"the server at {broker.endpoints} keeps no index over gRPC: reading the queues\n"
+    is_indexed = "RMQPULL_NAME_SERVERS" in servers
+    for arguments in (("--key", "7"), ("--id", "id-7")):
+        assert run("peek", "orders", *arguments).stderr == ("" if is_indexed else over_grpc)
+    for arguments in (("--key", "7", "--scan", "99"), ("--key", "7", "--tag", "odd")):
+        assert run("peek", "orders", *arguments).stderr == ""
+    hint = "brokers looked in their index: --scan N reads that many messages of each queue instead\n"
+    not_found = run("peek", "orders", "--key", "none").stderr
+    assert not_found == (f"no message found\n{hint}" if is_indexed else f"{over_grpc}no message found\n")
+
+
+@pytest.mark.parametrize("servers", ["name servers"], indirect=True)
+def test_a_broker_tells_of_the_newest_messages_only(
+    broker: RunningBroker, run: RunCommand, run_json: RunJson
+) -> None:
+    for number in range(70):
+        broker.send("single", Message(b"%d" % number, f"s-{number}", keys=("same",)))
+        broker.clock.advance(1)
+    peek = ("peek", "single", "--key", "same")
+    assert [message["body"] for message in run_json(*peek, "-n", "2")] == ["68", "69"]
+    assert "older" not in run(*peek, "-n", "2").stderr
+    more = run(*peek, "-n", "66")
+    assert (len(table_of(more)) - 1, "there may be older ones: --scan N reads" in more.stderr) == (64, True)
+    assert len(run_json(*peek, "-n", "66", "--scan", "70")) == 66
+    assert "there may be older ones" in run(*peek, "--from-offset", "0").stderr
+
+
+@pytest.mark.parametrize("servers", ["name servers"], indirect=True)
+def test_the_id_that_the_broker_gave_finds_a_message(broker: RunningBroker, run_json: RunJson) -> None:
+    """Producers learn it, beside their own id."""
+    fields = {"producerGroup": "p", "topic": "orders", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4}
+    more = {"queueId": 1, "sysFlag": 0, "bornTimestamp": 0, "flag": 0, "properties": "UNIQ_KEY\1own\2"}
+    with RemotingMember(broker.remoting_addresses[0]) as producer:
+        response = producer.call(RequestCode.SEND_MESSAGE, {**fields, **more}, b"from Java")
+    (message,) = run_json("peek", "orders", "--id", response.fields["msgId"])
+    assert (message["body"], message["msgId"]) == ("from Java", "own")
+    assert run_json("peek", "orders", "--id", response.fields["msgId"], "--queue", "0") == []
 
 
 def test_json_lines_have_all_fields(run_json: RunJson) -> None:

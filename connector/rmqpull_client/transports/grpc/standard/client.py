@@ -28,6 +28,7 @@ from rmqpull_client.model import (
     Part,
     QueueRange,
     RangeToCut,
+    ResetTarget,
     TopicBounds,
 )
 from rmqpull_client.transports.grpc import calls
@@ -45,6 +46,7 @@ from rmqpull_client.transports.grpc.standard.looking import look_at
 from rmqpull_client.transports.grpc.standard.rows import make_batch
 from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows, log_reset
+from rmqpull_client.transports.tools_port import BrokerReset, IndexedMessages
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -220,6 +222,12 @@ class StandardClient:
         """Pulls one message of each queue, with one call for each."""
         return look_at(self._channel, group, offsets, byte_max)
 
+    def query_messages(
+        self, queues: Sequence[MessageQueue], key: str | None, msg_id: str | None, begin_ms: int = 0
+    ) -> IndexedMessages:
+        """Raises Unserved."""
+        return calls.refuse_look_ups(self._channel)
+
     @property
     def lost_connections(self) -> None:
         """Not known: gRPC reconnects by itself, and the server may be a proxy in front of the broker."""
@@ -227,6 +235,10 @@ class StandardClient:
 
     def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Does nothing: over gRPC, a client that pulls is a member like others."""
+
+    def prepare_reset(self, group: str, queues: Sequence[MessageQueue], target: ResetTarget) -> BrokerReset | None:
+        """Asks the admin service for members. It resets all queues of a topic with one call, or each queue."""
+        return calls.prepare_reset(self._channel, group, queues, target)
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets the offsets with one call per queue, while other calls get the previous ones."""

@@ -55,6 +55,11 @@ _CREATE_GROUP = (
     "Create the group on each broker, for example with `mqadmin updateSubGroup -n NAME_SERVER -c CLUSTER -g GROUP`, or "
     "set autoCreateSubscriptionGroup=true on the brokers."
 )
+_NOT_ONLINE = "Its members have left: repeat the command, which then sets the consumer offsets itself."
+_NO_OFFSETS = (
+    "Without useServerSideResetOffset, a broker resets members only if it has a consumer offset of the group for each "
+    "queue that can be written."
+)
 _STATIC = "Static topics, whose queues move between brokers, are not supported: use another topic."
 _REFUSALS: dict[int, _Refusal] = {
     ResponseCode.SYSTEM_ERROR: _Refusal(BrokerFailed, _SEE_LOG),
@@ -63,6 +68,7 @@ _REFUSALS: dict[int, _Refusal] = {
     ResponseCode.QUERY_NOT_FOUND: _Refusal(OffsetNotFound),
     ResponseCode.SUBSCRIPTION_PARSE_FAILED: _Refusal(FilterRefused),
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: _Refusal(GroupNotFound, _CREATE_GROUP),
+    ResponseCode.CONSUMER_NOT_ONLINE: _Refusal(advice=_NOT_ONLINE),
     ResponseCode.NOT_LEADER_FOR_QUEUE: _Refusal(advice=_STATIC),
     ResponseCode.USER_NOT_EXIST: _Refusal(advice=_CHECK_KEYS),
 }
@@ -82,6 +88,7 @@ _REFUSALS_BY_TEXT: tuple[tuple[int | None, re.Pattern[str], _Refusal], ...] = (
             "rejectPullConsumerEnable=false on the brokers."
         ),
     ),
+    (ResponseCode.SYSTEM_ERROR, re.compile(r"^THe consumer group <"), _Refusal(BrokerFailed, _NO_OFFSETS)),
     # In both kinds of access control, of 4.x and of 5.x, refusals differ only in their texts.
     (None, re.compile(r"(?i)username cannot be null|no accesskey is configured"), _Refusal(advice=_SET_KEYS)),
     (None, re.compile(r"has no permission to access|No (default )?permission for"), _Refusal(advice=_GIVE_RIGHTS)),
@@ -187,6 +194,14 @@ def make_proxy_group_error(place: Place) -> OptionError:
     return OptionError(
         f"The server at {place.address} is a proxy, which lists no consumer groups, and not what they consume. Name "
         "group and topic instead, or set the name servers to those of the cluster."
+    )
+
+
+def make_proxy_reset_error(endpoints: str, group: str, members: str) -> OptionError:
+    """Returns the exception for a proxy that is asked to reset a group with members."""
+    return OptionError(
+        f"Consumer group {group} has members: {members}. The server at {endpoints} is a proxy, which resets no such "
+        "group. Set option nameServers to the addresses of the cluster's name servers, or stop the members first."
     )
 
 
