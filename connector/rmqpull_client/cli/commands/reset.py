@@ -58,8 +58,9 @@ def command(
 
     Give exactly one of --to, --to-time and --to-offset.
 
-    Brokers reset a group with members, who continue there. They choose the offsets by the time. Before release 5.2 they
-    only tell the members, of which push consumers follow, and --queue needs a group without members.
+    If the group has members, its brokers are asked to reset it, and choose the offsets by the time. From release 5.2
+    on they set the offsets, and the members continue there. Older ones only tell the members, of which push consumers
+    follow; they reset no single queue, and before 5.0 they choose the message nearest to the time.
     """
     if sum(target is not None for target in (to, to_time, to_offset)) != 1:
         raise click.UsageError("give exactly one of --to, --to-time and --to-offset")
@@ -74,6 +75,7 @@ def command(
         targets = _check(bounds, to_offset)
     else:
         targets = {own: limits[0] if to == "earliest" else limits[1] for own, limits in bounds.items()}
+    # Brokers would take a time before 1970 for the end.
     timestamp_ms = LATEST_MS if to == "latest" else max(EARLIEST_MS, to_time or EARLIEST_MS)
     target = ResetTarget(topic, timestamp_ms, None if queue is None else queue.queue_id, to_offset)
     by_brokers = client.prepare_reset(group, list(targets), target)

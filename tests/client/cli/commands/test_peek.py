@@ -94,17 +94,15 @@ def test_the_way_of_a_look_up_is_told(run: RunCommand, servers: dict[str, str], 
     is_indexed = "RMQPULL_NAME_SERVERS" in servers
     for arguments in (("--key", "7"), ("--id", "id-7")):
         assert run("peek", "orders", *arguments).stderr == ("" if is_indexed else over_grpc)
-    for arguments in (("--key", "7", "--scan", "99"), ("--key", "7", "--tag", "odd")):
-        assert run("peek", "orders", *arguments).stderr == ""
+    for reading in (("--scan", "99"), ("--tag", "odd")):
+        assert run("peek", "orders", "--key", "7", *reading).stderr == ""
     hint = "brokers looked in their index: --scan N reads that many messages of each queue instead\n"
     not_found = run("peek", "orders", "--key", "none").stderr
     assert not_found == (f"no message found\n{hint}" if is_indexed else f"{over_grpc}no message found\n")
 
 
 @pytest.mark.parametrize("servers", ["name servers"], indirect=True)
-def test_a_broker_tells_of_the_newest_messages_only(
-    broker: RunningBroker, run: RunCommand, run_json: RunJson
-) -> None:
+def test_a_broker_tells_of_the_newest_messages_only(broker: RunningBroker, run: RunCommand, run_json: RunJson) -> None:
     for number in range(70):
         broker.send("single", Message(b"%d" % number, f"s-{number}", keys=("same",)))
         broker.clock.advance(1)

@@ -163,15 +163,16 @@ def test_an_id_with_an_unknown_address_is_not_looked_up() -> None:
 
 
 def test_refusals_are_reported() -> None:
-    with serve_queues(QueueScript(others=ViewScript("store is gone"))) as (client, [server]):
-        with pytest.raises(RequestRefused, match="VIEW_MESSAGE_BY_ID with SYSTEM_ERROR .*store is gone"):
-            client.query_messages([FIRST], None, make_id(server, 9))
+    script = QueueScript(others=ViewScript("store is gone"))
+    refused = pytest.raises(RequestRefused, match=r"VIEW_MESSAGE_BY_ID with SYSTEM_ERROR .*store is gone")
+    with serve_queues(script) as (client, [server]), refused:
+        client.query_messages([FIRST], None, make_id(server, 9))
 
 
 def test_a_damaged_response_is_reported() -> None:
-    with serve_queues(serve(record(1)[:-1])) as (client, _):
-        with pytest.raises(BrokerFailed, match="QUERY_MESSAGE cannot be read: a message in it is damaged"):
-            client.query_messages([FIRST], "k", None)
+    refused = pytest.raises(BrokerFailed, match="QUERY_MESSAGE cannot be read: a message in it is damaged")
+    with serve_queues(serve(record(1)[:-1])) as (client, _), refused:
+        client.query_messages([FIRST], "k", None)
 
 
 def test_a_server_without_an_index_is_named() -> None:
