@@ -53,8 +53,9 @@ def read(result: Result) -> list[Any]:
 def test_each_command_does_what_the_table_of_its_page_says(
     run: RunCommand, server: str, apache: ApacheCluster, tmp_path: Path
 ) -> None:
-    topic, group = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders", "behind"))
-    apache.administration.create_topic(topic, QUEUES)
+    topic, copies, group = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders", "copies", "behind"))
+    for name in (topic, copies):
+        apache.administration.create_topic(name, QUEUES)
     text = "".join(json.dumps({"body": str(number), "keys": [f"k{number}"]}) + "\n" for number in range(ROWS))
     assert run("send", topic, stdin=text).stderr == f"{ROWS} messages were acknowledged\n"
     apache.administration.wait_until_in_queues(topic, apache.administration.find_masters())
@@ -72,6 +73,12 @@ def test_each_command_does_what_the_table_of_its_page_says(
     table = ds.dataset([str(file) for file in (tmp_path / "a").glob("*.parquet")]).to_table(["body"])
     assert sorted(map(int, table.column("body").to_pylist())) == list(range(ROWS))
 
+    offsets = ("--offsets", str(tmp_path / "offsets.json"))
+    for count in (ROWS, 0):
+        assert run("copy", topic, copies, *offsets).stderr == f"copied {count} messages\n"
+    apache.administration.wait_until_in_queues(copies, apache.administration.find_masters())
+    assert [message["body"] for message in read(run("peek", copies, "--key", "k42", "--json"))] == ["42"]
+
     reset = read(run("reset", group, topic, "--to", "earliest", "--yes", "--json"))[0]
     assert [(row["from"] or 0, row["to"]) for row in reset] == [(0, 0)] * QUEUES  # 4.x tells 0 instead of nothing
     (lag,) = read(run("lag", group, "--topic", topic, "--json"))[0]
@@ -84,7 +91,7 @@ def test_each_command_does_what_the_table_of_its_page_says(
     topics = {row["topic"]: row for row in read(run("topics", "--json"))[0]}
     assert topics[topic] == {"topic": topic, "brokers": 1, "queues": QUEUES, "messages": ROWS}
     groups = {row["group"]: row for row in read(run("groups", "--json"))[0]}
-    assert groups[group] == {"group": group, "topics": [topic], "lag": ROWS}
+    assert groups[group] == {"group": group, "topics": [topic], "lag": ROWS, "inFlight": None}
     assert [(own["topic"], own["lag"]) for own in read(run("lag", group, "--json"))[0]] == [(topic, ROWS)]
 
 

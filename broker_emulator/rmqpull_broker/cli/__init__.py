@@ -15,9 +15,9 @@ from rmqpull_client.cli.frame import LazyGroup
 from rmqpull_client.cli.values import ENDPOINTS_DEFAULT
 
 CLIENT_COMMANDS = {
-    name: client_cli.COMMANDS[name] for name in ("topics", "peek", "tail", "send", "export", "groups", "lag", "reset")
+    name: summary for name, summary in client_cli.COMMANDS.items() if name not in ("topic", "completion")
 }
-"""The commands of ``rmqpull`` that are commands here too."""
+"""The commands of ``rmqpull`` that are commands here too. Command ``topic`` has that of its name."""
 COMMANDS = {
     "serve": "Serve until SIGTERM or SIGINT.",
     "topic": "Show a topic; create, change, describe and delete topics.",

@@ -19,6 +19,7 @@ COMMANDS = {
     "tail": "Show the newest messages of topics, and follow them.",
     "send": "Send messages from --body, or from FILE or standard input.",
     "export": "Write a topic to files in FOLDER, each with a part of one queue.",
+    "copy": "Copy messages from topic to topic, also to another cluster.",
     "groups": "List the consumer groups, with the topics that they consume and their lag.",
     "lag": "Show how far consumer groups are behind.",
     "reset": "Set the consumer offsets of a group on a topic.",

@@ -25,6 +25,7 @@ from typing import Any
 
 import click
 
+from rmqpull_client.cli.frame import flags
 from rmqpull_client.cli.output import Refused, Unreachable
 from rmqpull_client.cli.values import ADDRESSES, BROKER_ADDRESSES, SECONDS
 from rmqpull_client.connection import Connection, Credentials, Tls
@@ -122,9 +123,33 @@ def connected_patiently(function: Callable[..., None]) -> Callable[..., None]:
     return connected(function, AWAY_MS)
 
 
-def make_click_error(error: RmqpullError) -> click.ClickException:
-    """Returns how a command ends with an error of the client, whose text names Spark's options."""
-    text = _NAMED.sub(lambda found: " and ".join(_FLAGS[name] for name in found.groups() if name), str(error))
+_TARGET_OPTIONS = (
+    click.option("--to-name-servers", type=ADDRESSES, metavar="HOST:PORT;...", help="Name servers of another cluster."),
+    click.option("--to-endpoints", type=ADDRESSES, metavar="HOST:PORT;...", help="Address of another rmqpull-broker."),
+    click.option(
+        "--to-profile",
+        metavar="NAME",
+        help="Profile of the other cluster, such as one with its access key, TLS and namespace.",
+    ),
+)
+target_options = flags(*_TARGET_OPTIONS)
+
+
+def find_target(
+    connection: Connection, to_name_servers: str | None, to_endpoints: str | None, to_profile: str | None
+) -> Connection:
+    """Returns the connection that ``target_options`` name; without one, that of the source. Raises UsageError."""
+    sources: list[Mapping[str, Any]] = [{"name_servers": to_name_servers, "endpoints": to_endpoints}]
+    if to_profile is not None:
+        sources.append(read_profile(find_profiles_file(os.environ), to_profile))
+    elif to_name_servers is None and to_endpoints is None:
+        return connection
+    return replace(make_connection(sources), server_away_timeout_ms=connection.server_away_timeout_ms)
+
+
+def make_click_error(error: RmqpullError, more: str = "") -> click.ClickException:
+    """Returns how a command ends with an error of the client, whose text names Spark's options. ``more`` follows it."""
+    text = _NAMED.sub(lambda found: " and ".join(_FLAGS[name] for name in found.groups() if name), str(error)) + more
     if isinstance(error, (BrokerUnavailable, HandshakeFailed)):
         return Unreachable(text)
     return Refused(text, error.code if isinstance(error, RequestRefused) else "")

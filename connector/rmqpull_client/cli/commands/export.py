@@ -13,6 +13,7 @@ import click
 from rmqpull_client.cli.bounds import check_filter, query_queues
 from rmqpull_client.cli.commands.peek import filter_options, make_filter
 from rmqpull_client.cli.completing import topic_argument
+from rmqpull_client.cli.durable_files import write_file
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, count_progress, show_json
 from rmqpull_client.cli.servers import connected_patiently
@@ -147,7 +148,6 @@ def _read_plan(folder: Path, wanted: Plan) -> Plan | None:
 
 
 def _begin(folder: Path, plan: Plan) -> Plan:
-    from rmqpull_client.cli.exports.pieces import write_file
     from rmqpull_client.cli.exports.plan import PLAN_FILE, encode_plan
 
     try:

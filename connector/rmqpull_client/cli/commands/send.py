@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqpull_client.transports.port import BrokerClient
 
 LINES, JSON_LINES, PARQUET = "lines", "jsonl", "parquet"
-_NOT_FOR_CLUSTERS = frozenset(("bornTimestamp", "bornHost"))
+NOT_FOR_CLUSTERS = frozenset(("bornTimestamp", "bornHost"))
 """What the brokers of a cluster set themselves, by the connection on which a message comes."""
 
 
@@ -93,7 +93,7 @@ def command(
     from rmqpull_client.cli.sending import Sender, ignore_progress, list_bodies, open_input, read_lines, show_progress
 
     def publish(batch: pa.RecordBatch) -> None:
-        names = _NOT_FOR_CLUSTERS.intersection(batch.schema.names) if connection.name_servers else ()
+        names = NOT_FOR_CLUSTERS.intersection(batch.schema.names) if connection.name_servers else ()
         try:
             client.publish(topic, batch.drop_columns(list(names)))
         except RowsRefused:

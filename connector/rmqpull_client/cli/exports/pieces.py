@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -15,6 +14,7 @@ from typing import IO, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rmqpull_client.cli.durable_files import UNFINISHED, keep_file
 from rmqpull_client.cli.exports.plan import Piece, Plan
 from rmqpull_client.cli.message_lines import make_json_rows
 from rmqpull_client.cli.output import Refused
@@ -29,7 +29,6 @@ GROUP_ROWS = 64_000
 """The rows of a row group in Parquet, at least, unless a file has fewer."""
 GROUP_BYTES = 64 << 20
 """A row group ends with the batch that reaches this size."""
-_UNFINISHED = ".unfinished"
 
 
 class Written(NamedTuple):
@@ -92,28 +91,10 @@ class _LineWriter:
         """There is nothing to finish."""
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a file that is complete, or not there, after a power cut."""
-    with open(path.with_name(path.name + _UNFINISHED), "wb") as file:
-        file.write(data)
-        _keep(file, path)
-
-
-def _keep(file: IO[bytes], path: Path) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-    os.replace(file.name, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def export_piece(connection: Connection, plan: Plan, piece: Piece, folder: Path) -> Written:
     """Writes the file of a piece. Raises RmqpullError and OSError; then there is no file of its name."""
     path, count, losses = folder / piece.file_name, 0, list[Loss]()
-    with open(path.with_name(path.name + _UNFINISHED), "wb") as file:
+    with open(path.with_name(path.name + UNFINISHED), "wb") as file:
         schema = select_pulled(plan.columns)
         writer: _Writer = _ParquetWriter(file, schema) if plan.format == "parquet" else _LineWriter(file)
         reading = connect(connection).read(
@@ -125,7 +106,7 @@ def export_piece(connection: Connection, plan: Plan, piece: Piece, folder: Path)
                     writer.write(queue, batch)
                     count += batch.num_rows
         writer.finish()
-        _keep(file, path)
+        keep_file(file, path)
     return Written(piece.range.size, count, tuple(loss.text for loss in losses))
 
 

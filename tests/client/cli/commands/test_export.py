@@ -14,7 +14,8 @@ import pytest
 
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.testing import RunningBroker
-from rmqpull_client.cli.exports import pieces, plan
+from rmqpull_client.cli.durable_files import write_file
+from rmqpull_client.cli.exports import plan
 from tests.harness.cli import RunCommand, RunJson, error_of
 
 pytestmark = pytest.mark.parametrize("broker", ["manual"], indirect=True, ids=["manual clock"])
@@ -99,7 +100,7 @@ def test_messages_that_were_deleted_meanwhile_are_named(run: RunCommand, tmp_pat
     begun = replace(plan.decode_plan((folder / plan.PLAN_FILE).read_bytes()), queues=(("broker-a", 0, 0, 12),))
     for file in folder.iterdir():
         file.unlink()
-    pieces.write_file(folder / plan.PLAN_FILE, plan.encode_plan(begun))
+    write_file(folder / plan.PLAN_FILE, plan.encode_plan(begun))
     result = run("export", "orders", str(folder))
     assert error_of(result) == "messages were deleted before they were exported"
     assert "exported 10 messages" in result.stderr

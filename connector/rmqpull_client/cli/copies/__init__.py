@@ -1,0 +1,1 @@
+"""Copies of messages from topic to topic."""
