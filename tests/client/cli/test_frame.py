@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
+import pyarrow.dataset as ds
 import pytest
 
+from rmqpull_broker.testing import RunningBroker
 from rmqpull_client.cli import COMMANDS, main
 from rmqpull_client.cli.frame import Example
 from tests.harness.cli import make_runner
+
+SLOW = ("grpc", "google.protobuf", "numpy", "pyarrow", "pyspark", "rich")
 
 
 def get_command(name: str) -> Example:
@@ -49,24 +56,69 @@ def test_the_help_of_a_command_is_short_and_that_of_all_names_the_servers() -> N
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    ("arguments", "unwanted"),
-    [
-        (["--help"], ("grpc", "pyarrow", "numpy", "rich", "google.protobuf")),
-        (["peek", "--help"], ("grpc", "pyarrow", "numpy", "rich", "google.protobuf")),
-        (["--name-servers", "127.0.0.1:1", "--timeout", "0.1", "topics"], ("grpc", "google.protobuf", "pyspark")),
-        (["--name-servers", "127.0.0.1:1", "--timeout", "0.1", "peek", "a"], ("grpc", "google.protobuf", "pyspark")),
-    ],
-)
-def test_little_is_loaded(arguments: list[str], unwanted: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", [["--help"], ["peek", "--help"]])
+def test_the_help_loads_little(arguments: list[str]) -> None:
+    assert list_loaded([arguments]) == []
+
+
+@pytest.mark.processes
+def test_commands_that_show_no_messages_load_neither_arrow_nor_grpc(broker: RunningBroker) -> None:
+    broker.send("orders", b"0")
+    commands = (
+        "topics",
+        "topics --names",
+        "groups",
+        "reset readers orders --to earliest --yes",
+        "lag",
+        "lag readers --topic orders",
+    )
+    servers = ["--name-servers", broker.remoting_addresses[0]]
+    assert list_loaded([[*servers, *command.split()] for command in commands]) == []
+
+
+@pytest.mark.processes
+def test_all_of_a_cluster_works_where_grpc_and_spark_cannot_be_imported(broker: RunningBroker, tmp_path: Path) -> None:
+    """Python imports a ``sitecustomize`` at its start, so the processes of the export cannot import them either."""
+    broker.send("orders", b"0", b"1")  # to a queue each
+    absent = ("grpc", "google.protobuf", "pyspark")
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules.update(dict.fromkeys({absent!r}))")
+    python_path = os.pathsep.join((str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])))
+    commands = [
+        ["send", "orders", "--body", "2"],
+        ["peek", "orders"],
+        ["tail", "orders"],
+        ["topic", "orders"],
+        ["lag", "readers", "--topic", "orders"],
+        ["export", "orders", str(tmp_path / "orders"), "--processes", "2"],
+    ]
+    servers = ["--name-servers", broker.remoting_addresses[0]]
+    assert list_loaded([[*servers, *command] for command in commands], {"PYTHONPATH": python_path}) == [
+        "numpy",
+        "pyarrow",
+    ]
+    files = [str(file) for file in (tmp_path / "orders").glob("*.parquet")]
+    assert len(files) == 2
+    assert sorted(ds.dataset(files).to_table(["body"]).column("body").to_pylist()) == [b"0", b"1", b"2"]
+
+
+def list_loaded(commands: list[list[str]], variables: Mapping[str, str] | None = None) -> list[str]:
+    """Runs commands, which must succeed, in one process. Returns which slow packages it has loaded."""
     code = (
         "import json, sys; from rmqpull_client.cli import main\n"
-        f"try: main({arguments!r})\n"
-        "except SystemExit: pass\n"
-        f"print(json.dumps([m for m in {unwanted!r} if m in sys.modules]))"
+        f"for arguments in {commands!r}: main(arguments, standalone_mode=False)\n"
+        f"print(json.dumps([name for name in {SLOW!r} if sys.modules.get(name)]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(variables or {})},
+    )
+    assert done.returncode == 0, done.stderr
+    loaded: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return loaded
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
@@ -26,23 +25,26 @@ from rmqpull_client.transports.lost import LOST
 from rmqpull_client.transports.port import NO_CREATION_IDS, ClientAbilities, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.broker_resets import BrokerResets
-from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.group_listings import GroupListings
-from rmqpull_client.transports.remoting.index_queries import IndexQueries
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
-from rmqpull_client.transports.remoting.reading.looking import look_at
-from rmqpull_client.transports.remoting.reading.read import Read
 from rmqpull_client.transports.remoting.reading.waiting import ParkedPulls
 from rmqpull_client.transports.tools_port import BrokerReset, IndexedMessages
 from rmqpull_client.witness import BYTES_MAX, Witness
 from rmqpull_proto.names import TOOLS_GROUP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PRODUCER_GROUP = "rmqpull-client"
 """The producer group of published messages."""
 
 
 class RemotingClient:
-    """See :class:`rmqpull_client.transports.port.BrokerClient`."""
+    """See :class:`rmqpull_client.transports.port.BrokerClient`.
+
+    A method that handles messages imports Arrow, and what needs it, when it is called: the import takes longer than the
+    calls of a program that only asks for offsets.
+    """
 
     def __init__(self, channel: RemotingChannel, flow: Flow = DEFAULT_FLOW) -> None:
         self._channel = channel
@@ -90,6 +92,8 @@ class RemotingClient:
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """Has the broker compile the expression, and pulls one message."""
+        from rmqpull_client.transports.remoting.filters import check_filter
+
         check_filter(self._channel, group, queue, offset, message_filter)
 
     def wait_for_messages(
@@ -112,18 +116,24 @@ class RemotingClient:
         on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls many spans of each queue at once."""
+        from rmqpull_client.transports.remoting.reading.read import Read
+
         return Read(self._channel, self._flow, group, columns, message_filter, on_loss).read(ranges)
 
     def look_at(
         self, group: str, offsets: Mapping[MessageQueue, int], byte_max: int = BYTES_MAX
     ) -> dict[MessageQueue, Witness | None]:
         """Pulls one message of each queue from its master, many at the same time."""
+        from rmqpull_client.transports.remoting.reading.looking import look_at
+
         return look_at(self._channel, group, offsets, byte_max)
 
     def query_messages(
         self, queues: Sequence[MessageQueue], key: str | None, msg_id: str | None, begin_ms: int = 0
     ) -> IndexedMessages:
         """Asks all brokers of the queues, each once. Proxies have no such request."""
+        from rmqpull_client.transports.remoting.index_queries import IndexQueries
+
         return IndexQueries(self._channel).query(queues, key, msg_id, begin_ms)
 
     @property
@@ -155,7 +165,6 @@ class RemotingClient:
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """Sends the rows in requests of many messages, to all queues in turn or to those that rows name."""
-        # Imported here, because most clients only read.
         from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 
         RemotingProducer(self._channel, PRODUCER_GROUP).start_publish([(topic, batch.num_rows)], batch, False)()

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rmqpull_client.errors import OptionError, RmqpullError
 from rmqpull_client.model import EVERYTHING, MessageQueue
-from rmqpull_client.transports.remoting.filters import PULLED
 from rmqpull_client.transports.remoting.network import failures
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.exchange import Exchange
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request, read_offset
-from rmqpull_client.transports.remoting.reading.pulls import make_pull
+from rmqpull_client.transports.remoting.reading.pulls import PULLED, make_pull
 from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError

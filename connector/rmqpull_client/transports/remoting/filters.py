@@ -12,21 +12,11 @@ from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
-from rmqpull_client.transports.remoting.reading.pulls import make_pull
+from rmqpull_client.transports.remoting.reading.pulls import PULLED, make_pull
 from rmqpull_proto.filters.sql92 import NESTING_MAX, MalformedExpression, TooComplex
 from rmqpull_proto.filters.sql92_grammar import parse
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-
-PULLED = frozenset(
-    (
-        int(ResponseCode.SUCCESS),
-        int(ResponseCode.PULL_NOT_FOUND),
-        int(ResponseCode.PULL_RETRY_IMMEDIATELY),
-        int(ResponseCode.PULL_OFFSET_MOVED),
-    )
-)
-"""The codes of pulls that the broker does not refuse (rules 3.3)."""
 
 
 def check_filter(

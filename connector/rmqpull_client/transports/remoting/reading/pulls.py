@@ -22,6 +22,15 @@ from rmqpull_proto.remoting.command import RemotingCommand, decode_command
 SUSPEND = 2
 SUBSCRIPTION = 4
 """Bits of a pull's sysFlag: the broker may park it; it brings its own subscription (rules 1.6.1)."""
+PULLED = frozenset(
+    (
+        int(ResponseCode.SUCCESS),
+        int(ResponseCode.PULL_NOT_FOUND),
+        int(ResponseCode.PULL_RETRY_IMMEDIATELY),
+        int(ResponseCode.PULL_OFFSET_MOVED),
+    )
+)
+"""The codes of pulls that the broker does not refuse (rules 3.3)."""
 _OFFSET_DIGITS = 19  # of the largest 64-bit number
 _COUNT_DIGITS = 10  # of the largest 32-bit number
 # Placeholders for the numbers, of characters that are in no name of a group or topic: names come first in the header.
