@@ -29,6 +29,13 @@ GROUP_ROWS = 64_000
 """The rows of a row group in Parquet, at least, unless a file has fewer."""
 GROUP_BYTES = 64 << 20
 """A row group ends with the batch that reaches this size."""
+_REPEATED = (
+    *("topic", "brokerName", "queueId", "tags", "bornHost", "storeHost", "reconsumeTimes", "messageGroup"),
+    *("bodyEncoding", "properties.key_value.key", "systemProperties.key_value.key"),
+)
+"""The columns whose values repeat, by their paths in Parquet. A dictionary of other values only takes time."""
+_NEVER_COMPARED = frozenset(("body", "keys", "properties", "systemProperties"))
+"""The columns of which a file keeps no least and greatest value, since no query asks for a range of them."""
 
 
 class Written(NamedTuple):
@@ -50,7 +57,8 @@ class _ParquetWriter:
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         place = [("topic", pa.string()), ("brokerName", pa.string()), ("queueId", pa.int32())]
         self._schema = pa.schema([*place, *schema])
-        self._writer = pq.ParquetWriter(file, self._schema)
+        compared = [name for name in self._schema.names if name not in _NEVER_COMPARED]
+        self._writer = pq.ParquetWriter(file, self._schema, use_dictionary=_REPEATED, write_statistics=compared)
         self._waiting: list[pa.RecordBatch] = []
 
     def write(self, queue: MessageQueue, batch: pa.RecordBatch) -> None:
@@ -66,7 +74,7 @@ class _ParquetWriter:
 
     def _write_group(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema).combine_chunks())
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
             self._waiting = []
 
     def finish(self) -> None:

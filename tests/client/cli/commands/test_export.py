@@ -70,6 +70,21 @@ def test_columns_a_filter_and_a_span_of_time_are_chosen(run: RunCommand, run_jso
     assert pq.read_schema(name).names == ["topic", "brokerName", "queueId", "queueOffset", "body"]
 
 
+def test_queries_of_files_can_skip_by_time_and_offset_and_values_that_repeat_are_stored_once(
+    run: RunCommand, tmp_path: Path
+) -> None:
+    columns = "queueOffset,body,properties,systemProperties,storeTimestamp,storeHost"
+    assert run("export", "orders", str(tmp_path / "a"), "--columns", columns).exit_code == 0
+    (name, *_) = (tmp_path / "a").glob("*.parquet")
+    group = pq.read_metadata(name).row_group(0)
+    stored = {each.path_in_schema: each for each in map(group.column, range(group.num_columns))}
+    in_dictionaries = {path for path, each in stored.items() if "RLE_DICTIONARY" in each.encodings}
+    names = {f"{maps}.key_value.key" for maps in ("properties", "systemProperties")}
+    assert in_dictionaries == {"topic", "brokerName", "queueId", "storeHost"} | names
+    compared = {path for path, each in stored.items() if each.is_stats_set}
+    assert compared == {"topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeHost"}
+
+
 def test_an_export_continues_with_the_files_that_are_missing(
     broker: RunningBroker, run: RunCommand, run_json: RunJson, tmp_path: Path
 ) -> None:
