@@ -24,7 +24,7 @@ RUN_SPARK = python=$(if $(VERSION),$$(scripts/spark-environment "$(VERSION)"),"$
 	PYTHONPATH="$(if $(VERSION),$(CURDIR)/connector:$(CURDIR)/broker_emulator:$(CURDIR)/proto)" "$$python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-allowed-packages test-pinned-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-hostile soak soak-commits proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-releases test-clients test-large test-packages test-allowed-packages test-pinned-packages test-docker test-spark acceptance fuzz nightly check bench bench-apache bench-quick bench-spark bench-gate bench-costs bench-broker bench-remoting bench-grpc bench-planning bench-proxy bench-shell bench-hostile soak soak-commits proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -172,6 +172,11 @@ bench-grpc: set-up ## compare the broker with Apache's proxy, both under Apache'
 bench-proxy: set-up ## compare reads through Apache's proxy with Java's consumer there and with the broker itself, and update docs/performance.md (not timed)
 	@scripts/set-up maven
 	@"$(PYTHON)" -m bench.proxy $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
+
+bench-shell: set-up ## compare the commands of rmqpull with mqadmin's, measure exports of a real Apache RocketMQ, and update docs/performance.md (about 6 minutes)
+	@scripts/set-up maven
+	@"$(PYTHON)" -m bench.shell $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
 bench-planning: set-up ## show what witnesses cost when micro-batches are planned, on our broker and on Apache's, and update docs/performance.md (under 4 minutes)

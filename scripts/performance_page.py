@@ -22,6 +22,7 @@ RESULTS_OVER_GRPC = ROOT / "bench" / "results" / "grpc.json"
 RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
 RESULTS_ON_RELEASES = ROOT / "bench" / "results" / "spark.json"
 RESULTS_THROUGH_PROXY = ROOT / "bench" / "results" / "proxy.json"
+RESULTS_OF_SHELL = ROOT / "bench" / "results" / "shell.json"
 RESULTS_OF_PLANNING = ROOT / "bench" / "results" / "planning.json"
 RESULTS_OF_ATTACKS = ROOT / "bench" / "results" / "hostile.json"
 CHART = (
@@ -67,6 +68,11 @@ def results_through_proxy() -> str:
     return _tables(RESULTS_THROUGH_PROXY)
 
 
+def results_of_shell() -> str:
+    """Returns the tables of the command line, or says that there are none."""
+    return _tables(RESULTS_OF_SHELL)
+
+
 def results_of_planning() -> str:
     """Returns the table of what witnesses cost, or says that there is none."""
     return planning_markdown(_read(RESULTS_OF_PLANNING))
@@ -94,6 +100,7 @@ if __name__ == "__main__":
         "results-on-releases": results_on_releases,
         "results-of-planning": results_of_planning,
         "results-through-proxy": results_through_proxy,
+        "results-of-shell": results_of_shell,
     }
     write_or_check(ROOT / "docs" / "performance.md", tables)
     write_or_check(ROOT / "docs" / "hostile.md", {"attacks": attacks})
