@@ -74,13 +74,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("processes"):
             item.add_marker(RUN_AGAIN)
 
-    def rank(item: pytest.Item) -> int:
-        if item.get_closest_marker("long"):
-            return -1
-        ranks = (rank for rank, folder in enumerate(LONGEST_FIRST) if TESTS / folder in item.path.parents)
-        return next(ranks, len(LONGEST_FIRST))
-
-    items.sort(key=rank)
+    ranks: dict[Path, int] = {}  # paths are slow, and there are a hundred times as many tests as files
+    for path in {item.path for item in items}:
+        folders = (rank for rank, folder in enumerate(LONGEST_FIRST) if path.is_relative_to(TESTS / folder))
+        ranks[path] = next(folders, len(LONGEST_FIRST))
+    items.sort(key=lambda item: -1 if item.get_closest_marker("long") else ranks[item.path])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,11 +18,12 @@ SMALL = "python-emulator"
 """The language and the server of those scenarios that `make test` runs too: all that are not `long`."""
 LANGUAGE_OF_LONG = "java"
 """The language of those `long` scenarios that run before a merge. They show rules of servers, not of languages."""
+FOLDER = f"{Path(__file__).parent}/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent not in item.path.parents:
+        if not str(item.path).startswith(FOLDER):
             continue
         if f"[{SMALL}" in item.name and not is_long(item):
             item.add_marker("clients_small")
