@@ -30,13 +30,22 @@ def servers(request: pytest.FixtureRequest, broker: RunningBroker) -> dict[str, 
     return {"RMQPULL_NAME_SERVERS": broker.remoting_addresses[0]}
 
 
+ONE_PROCESS = {"export": {"processes": 1}}
+"""Defaults of the commands in tests: the processes of an export take a second to start. A flag overrides them."""
+
+
 @pytest.fixture
 def run(servers: dict[str, str]) -> RunCommand:
     """Runs a command against the broker."""
 
     def run_command(*arguments: str, stdin: str | bytes | None = None) -> Result:
         return make_runner(env=servers).invoke(
-            main, list(arguments), input=stdin, prog_name="rmqpull", terminal_width=110
+            main,
+            list(arguments),
+            input=stdin,
+            prog_name="rmqpull",
+            terminal_width=110,
+            default_map=ONE_PROCESS,
         )
 
     return run_command
