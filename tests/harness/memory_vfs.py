@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rmqpull_broker.store.vfs import AppendFile, ReadFile
+
+
+def lose(unsynced: bytes) -> bytes:
+    """Keeps no unsynced byte."""
+    return b""
 
 
 class MemoryFileSystem:
@@ -23,13 +28,21 @@ class MemoryFileSystem:
         self.fail_next: set[str] = set()
         self.capacity = capacity
 
-    def crashed(self, kept: Callable[[bytes], bytes] = lambda unsynced: b"") -> MemoryFileSystem:
+    def crashed(self, kept: Callable[[bytes], bytes] = lose) -> MemoryFileSystem:
         """Returns the directory after a power cut: the synced bytes, and what ``kept`` returns for the rest of a
         file."""
         rest = {name: kept(bytes(self.files[name][size:])) for name, size in self.synced.items()}
         return MemoryFileSystem(
             {name: bytes(self.files[name][:size]) + rest[name] for name, size in self.synced.items()}
         )
+
+    def list_crashed(self, kinds: Iterable[Callable[[bytes], bytes]]) -> list[MemoryFileSystem]:
+        """Returns the directories after a power cut that differ, of those with what each of ``kinds`` keeps."""
+        different = list[MemoryFileSystem]()
+        for after in map(self.crashed, kinds):
+            if all(after.files != other.files for other in different):
+                different.append(after)
+        return different
 
     def fail_if_told(self, operation: str) -> None:
         """Raises OSError once for an operation in ``fail_next``."""

@@ -24,7 +24,7 @@ from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.core.state.stage_facts import TransactionId
 from rmqpull_broker.store.disk_storage import StorageOptions
-from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, tear
+from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, lose, tear
 from tests.harness.storage import StorageHarness, list_staged
 from tests.harness.written_messages import lower_part_limits
 
@@ -237,7 +237,7 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
         except PowerCut:
             pass
         assert acknowledged == undisturbed[: len(acknowledged)]
-        for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(tear(seed)) for seed in range(torn_count))):
+        for after in disk.list_crashed((lose, bytes, *map(tear, range(torn_count)))):
             broker = StorageHarness(after, options)
             reached = undisturbed.index(broker.observed()) + 1
             # A write in flight may have been kept without a response.

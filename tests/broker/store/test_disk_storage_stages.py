@@ -17,7 +17,7 @@ import pytest
 from rmqpull_broker.core.errors import BrokerError, PreconditionFailed
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.store.disk_storage import StorageOptions
-from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, tear
+from tests.harness.memory_vfs import DoomedDisk, MemoryFileSystem, PowerCut, lose, tear
 from tests.harness.staged_life import (
     Known,
     StagingBroker,
@@ -105,8 +105,7 @@ def test_a_power_cut_before_any_operation_leaves_each_commit_whole(caplog: pytes
     wrong = list[str]()
     for operations in itertools.count():
         disk, known = cut_at(operations)
-        kinds = (lambda unsynced: b"", bytes, tear(2 * operations), tear(2 * operations + 1))
-        afters = [disk.crashed(kept) for kept in kinds]
+        afters = disk.list_crashed((lose, bytes, tear(2 * operations), tear(2 * operations + 1)))
         found = [each for after in afters for each in find_wrong(after, known)]
         if not found and operations % LIVES_ON == 0:
             found = asyncio.run(go_on(afters[operations // LIVES_ON % len(afters)], known))
