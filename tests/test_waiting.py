@@ -30,6 +30,7 @@ def test_that_spins(broker):
     while True:
         pass
 
+@pytest.mark.timeout(1)
 def test_that_waits_for_a_thread():
     threading.Event().wait()
 
