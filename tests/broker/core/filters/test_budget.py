@@ -23,11 +23,11 @@ from tests.harness.core import CoreHarness
 
 COMPARISONS = 500
 HEAVY = SqlFilter(
-    " AND ".join(f"number <> {1_000_000 + number}" for number in range(COMPARISONS)) + " AND number > 900"
+    " AND ".join(f"number <> {1_000_000 + number}" for number in range(COMPARISONS)) + " AND number > 450"
 )
 """Each row costs 1,500 nodes and more."""
-ROWS = 1_200
-MATCHES = list(range(901, ROWS))
+ROWS = 600
+MATCHES = list(range(451, ROWS))
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def core() -> CoreHarness:
     """A queue whose messages all differ."""
     core = CoreHarness()
     core.topic()
-    for first in range(0, ROWS, 400):
-        core.send(*(Message(b"x", "ID", properties={"number": str(number)}) for number in range(first, first + 400)))
+    for first in range(0, ROWS, 200):
+        core.send(*(Message(b"x", "ID", properties={"number": str(number)}) for number in range(first, first + 200)))
     return core
 
 
@@ -100,7 +100,7 @@ def test_pulls_of_records_find_every_match_when_columns_cost_more_than_rows(
     """What is found in a piece is kept for other pulls, so it must be all of it."""
     monkeypatch.setattr(filters, "PROPERTY_VALUES_MAX", 10 * (property_count + 1))
     missing = " OR ".join(f"p{number} = 1" for number in range(property_count))
-    chosen, pulls = SqlFilter(f"{missing} OR number > 900"), RecordPulls(core.state)
+    chosen, pulls = SqlFilter(f"{missing} OR number > 450"), RecordPulls(core.state)
     for _ in range(2):
         count, offset = 0, 0
         while offset < ROWS:
