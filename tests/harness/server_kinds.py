@@ -108,6 +108,11 @@ Before a merge they run against :data:`FIRST`, and each night against all kinds.
 """
 SEEN_ON_APACHE = (
     "test_failures.py::",
+    "test_group.py::test_a_batch_waits",
+    "test_group.py::test_a_stream_waits",
+    "test_group.py::test_assigned_queues",
+    "test_group.py::test_once_leaves",
+    "test_group.py::test_the_file_of_a_broadcasting",
     "test_loss.py::",
     "test_outages.py::",
     "test_positions.py::",
