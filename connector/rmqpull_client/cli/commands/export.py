@@ -13,7 +13,8 @@ import click
 from rmqpull_client.cli.bounds import check_filter, query_queues
 from rmqpull_client.cli.commands.peek import filter_options, make_filter
 from rmqpull_client.cli.completing import topic_argument
-from rmqpull_client.cli.durable_files import write_file
+from rmqpull_client.cli.durable_files import UNFINISHED, write_file
+from rmqpull_client.cli.file_locks import InUse, lock_folder
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, count_progress, show_json
 from rmqpull_client.cli.servers import connected_patiently
@@ -97,12 +98,13 @@ def command(
         until_ms=until,
         queues=(),
     )
+    is_locked = folder.is_dir() and _lock(folder)
     plan = _read_plan(folder, wanted)
     if plan is None:
         bounds = query_queues(client, topic)
         check_filter(client, bounds, message_filter)
         times = [None if at is None else client.find_offsets_at(dict.fromkeys(bounds, at)) for at in (since, until)]
-        plan = _begin(folder, replace(wanted, queues=list_queues(bounds, *times)))
+        plan = _begin(folder, replace(wanted, queues=list_queues(bounds, *times)), is_locked=is_locked)
     left = plan.list_left({path.name for path in folder.iterdir()})
     exported, losses = 0, list[str]()
     with _describe_failures(folder), count_progress(plan.row_count, "exporting") as advance:
@@ -147,17 +149,31 @@ def _read_plan(folder: Path, wanted: Plan) -> Plan | None:
     return plan
 
 
-def _begin(folder: Path, plan: Plan) -> Plan:
+def _begin(folder: Path, plan: Plan, *, is_locked: bool) -> Plan:
     from rmqpull_client.cli.exports.plan import PLAN_FILE, encode_plan
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if found := next(folder.iterdir(), None):
+        if not is_locked:
+            folder.mkdir(parents=True, exist_ok=True)
+            _lock(folder)
+        # A command that was killed before it had a plan leaves the beginning of one.
+        if found := next((path for path in folder.iterdir() if path.name != PLAN_FILE + UNFINISHED), None):
             raise Refused(f"{folder} has other files, such as {found.name}; use an empty folder")
         write_file(folder / PLAN_FILE, encode_plan(plan))
     except OSError as error:
         raise Refused(f"cannot write to {folder}: {error.strerror}") from None
     return plan
+
+
+def _lock(folder: Path) -> bool:
+    """Has the lock of the folder until the command ends. Raises Refused."""
+    try:
+        click.get_current_context().with_resource(lock_folder(folder))
+        return True
+    except OSError as error:
+        raise Refused(f"cannot read {folder}: {error.strerror}") from None
+    except InUse:
+        raise Refused(f"another export writes to {folder} now; wait for its end, or use another folder") from None
 
 
 @contextmanager

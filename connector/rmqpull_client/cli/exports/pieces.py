@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from rmqpull_client.cli.durable_files import UNFINISHED, keep_file
 from rmqpull_client.cli.exports.plan import Piece, Plan
+from rmqpull_client.cli.exports.processes import prepare_process
 from rmqpull_client.cli.message_lines import make_json_rows
 from rmqpull_client.cli.output import Refused
 from rmqpull_client.connection import Connection
@@ -130,8 +130,8 @@ def export_pieces(
     if process_count <= 1:
         yield from (export_piece(connection, plan, piece, folder) for piece in pieces)
         return
-    # Not forked: a client does not survive that. The processes finish their pieces when Ctrl-C ends the command.
-    pool = ProcessPoolExecutor(process_count, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    # Not forked: a client does not survive that.
+    pool = ProcessPoolExecutor(process_count, get_context("spawn"), prepare_process)
     try:
         waiting, running = iter(pieces), set[Future[Written]]()
         while True:

@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from rmqpull_client.model import Bounds, MessageFilter, MessageQueue, QueueRange
+from rmqpull_client.timestamps import format_timestamp
 
 PLAN_FILE = "export.json"
 PIECE_ROWS = 500_000
 """The most offsets of one file."""
+_OFFSETS_MAX = 1_000_000_000_000
+"""The most offsets of one queue, and so of the files."""
 _VERSION = 1
 
 
@@ -83,15 +86,22 @@ class Plan:
 
     def find_difference(self, wanted: Plan) -> str | None:
         """Returns how the plan of a folder differs from what is asked for now, whatever the offsets; None: not."""
-        own, other = asdict(self), asdict(wanted)
-        return next(
-            (
-                f"{name} {own[name]!r} instead of {other[name]!r}"
-                for name in own
-                if name != "queues" and own[name] != other[name]
-            ),
-            None,
-        )
+        own, other = self._describe(), wanted._describe()
+        return next((f"{name} {own[name]} instead of {other[name]}" for name in own if own[name] != other[name]), None)
+
+    def _describe(self) -> dict[str, str]:
+        """Returns what the user has chosen, by the words of the command line."""
+        since, until = ("none" if at is None else format_timestamp(at) for at in (self.since_ms, self.until_ms))
+        is_filtered = not self.message_filter.keeps_everything
+        return {
+            "servers": self.servers,
+            "topic": self.topic,
+            "--format": self.format,
+            "--columns": ",".join(self.columns) or "all",
+            "filter": f"{self.expression} ({self.expression_type})" if is_filtered else "none",
+            "--since": since,
+            "--until": until,
+        }
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -106,15 +116,25 @@ def decode_plan(data: bytes) -> Plan:
         version = values.pop("version")
         if version != _VERSION:
             raise BadPlan(f"it has version {version}, and this release reads version {_VERSION}")
-        queues = tuple(
-            (str(broker_name), int(queue_id), int(first), int(until))
-            for broker_name, queue_id, first, until in values.pop("queues")
-        )
-        return Plan(**{**values, "columns": tuple(values["columns"]), "queues": queues})
+        queues = tuple(_check_queue(*queue) for queue in values.pop("queues"))
+        plan = Plan(**{**values, "columns": tuple(values["columns"]), "queues": queues})
+        texts = (plan.servers, plan.topic, plan.format, plan.expression, plan.expression_type, *plan.columns)
+        times = (plan.since_ms, plan.until_ms)
+        if not all(isinstance(text, str) for text in texts) or any(type(at) not in (int, type(None)) for at in times):
+            raise BadPlan("it is not the plan of an export (a value is of the wrong kind)")
+        return plan
     except BadPlan:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadPlan(f"it is not the plan of an export ({error!r})") from None
+
+
+def _check_queue(broker_name: Any, queue_id: Any, first: Any, until: Any) -> tuple[str, int, int, int]:
+    if not isinstance(broker_name, str) or any(type(number) is not int for number in (queue_id, first, until)):
+        raise BadPlan(f"it is not the plan of an export (queue {broker_name!r}, {queue_id!r}, {first!r}, {until!r})")
+    if not (0 <= queue_id < 1 << 31 and 0 <= first < until < 1 << 63 and until - first <= _OFFSETS_MAX):
+        raise BadPlan(f"it has offsets {first} to {until} of queue {broker_name}/{queue_id}, which no queue has")
+    return broker_name, queue_id, first, until
 
 
 def list_queues(

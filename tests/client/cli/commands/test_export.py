@@ -16,6 +16,7 @@ from rmqpull_broker.core.model import Message
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_client.cli.durable_files import write_file
 from rmqpull_client.cli.exports import plan
+from rmqpull_client.cli.file_locks import lock_folder
 from tests.harness.cli import RunCommand, RunJson, error_of
 
 pytestmark = pytest.mark.parametrize("broker", ["manual"], indirect=True, ids=["manual clock"])
@@ -143,10 +144,26 @@ def test_an_impossible_export_is_refused(
     assert sentence.format(tmp_path) in error_of(result, exit_code)
 
 
+def test_two_exports_into_one_folder_are_refused(run: RunCommand, tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    with lock_folder(folder):
+        assert error_of(run("export", "orders", str(folder))) == (
+            f"another export writes to {folder} now; wait for its end, or use another folder"
+        )
+    assert run("export", "orders", str(folder)).exit_code == 0
+
+
+def test_an_export_that_was_killed_before_it_had_a_plan_begins_anew(run: RunCommand, tmp_path: Path) -> None:
+    (tmp_path / "export.json.unfinished").write_bytes(b"{")
+    assert run("export", "orders", str(tmp_path)).exit_code == 0
+    assert read_bodies(tmp_path) == list(range(20))
+
+
 def test_a_folder_with_another_export_or_a_bad_plan_is_refused(run: RunCommand, tmp_path: Path) -> None:
     folder = tmp_path / "a"
     assert run("export", "orders", str(folder)).exit_code == 0
-    assert f"{folder} has another export, with topic 'orders' instead of 'single'; use another folder" in error_of(
+    assert f"{folder} has another export, with topic orders instead of single; use another folder" in error_of(
         run("export", "single", str(folder))
     )
     (folder / plan.PLAN_FILE).write_bytes(b"{")

@@ -47,6 +47,10 @@ def test_pieces_have_each_offset_once_and_names_of_their_own(found: dict[tuple[s
         assert own[0][0] == first
 
 
+def change_plan(**values: object) -> bytes:
+    return json.dumps({**json.loads(encode_plan(PLAN)), **values}).encode()
+
+
 def test_a_plan_is_read_as_it_was_written() -> None:
     assert decode_plan(encode_plan(PLAN)) == PLAN
 
@@ -58,8 +62,16 @@ def test_a_plan_is_read_as_it_was_written() -> None:
         (b"[]", "it is not the plan of an export"),
         (b"{}", "it is not the plan of an export"),
         (b'{"version": 2}', "it has version 2, and this release reads version 1"),
-        (json.dumps({**json.loads(encode_plan(PLAN)), "more": 1}).encode(), "it is not the plan"),
-        (json.dumps({**json.loads(encode_plan(PLAN)), "queues": [["a", 1]]}).encode(), "it is not the plan"),
+        (change_plan(more=1), "it is not the plan"),
+        (b"[" * 100_000, "it is not the plan"),
+        (change_plan(queues=[["a", 1]]), "it is not the plan"),
+        (change_plan(queues=[["a", 1, 0, "5"]]), "queue 'a', 1, 0, '5'"),
+        (change_plan(queues=[["a", 1, 0, float("inf")]]), "queue 'a', 1, 0, inf"),
+        (change_plan(queues=[["a", 1, -3, 5]]), "it has offsets -3 to 5 of queue a/1, which no queue has"),
+        (change_plan(queues=[["a", 1, 5, 5]]), "it has offsets 5 to 5"),
+        (change_plan(queues=[["a", 1, 0, 1 << 62]]), "which no queue has"),
+        (change_plan(columns=[1]), "a value is of the wrong kind"),
+        (change_plan(since_ms="now"), "a value is of the wrong kind"),
     ],
 )
 def test_what_is_no_plan_is_refused(data: bytes, sentence: str) -> None:
@@ -69,10 +81,12 @@ def test_what_is_no_plan_is_refused(data: bytes, sentence: str) -> None:
 
 def test_another_plan_is_told_apart_whatever_its_offsets() -> None:
     assert PLAN.find_difference(replace(PLAN, queues=())) is None
-    assert PLAN.find_difference(replace(PLAN, columns=())) == "columns ('body',) instead of ()"
-    assert PLAN.find_difference(replace(PLAN, topic="a", format="jsonl")) == "topic 'orders' instead of 'a'"
-    assert PLAN.find_difference(replace(PLAN, since_ms=7)) == "since_ms None instead of 7"
-    assert PLAN.find_difference(replace(PLAN, servers="i:1")) == "servers 'h:1' instead of 'i:1'"
+    assert PLAN.find_difference(replace(PLAN, columns=())) == "--columns body instead of all"
+    assert PLAN.find_difference(replace(PLAN, topic="a", format="jsonl")) == "topic orders instead of a"
+    assert PLAN.find_difference(replace(PLAN, since_ms=7)) == "--since none instead of 1970-01-01T00:00:00.007Z"
+    assert PLAN.find_difference(replace(PLAN, expression="a", format="jsonl")) == "--format parquet instead of jsonl"
+    assert PLAN.find_difference(replace(PLAN, expression="a")) == "filter none instead of a (TAG)"
+    assert PLAN.find_difference(replace(PLAN, servers="i:1")) == "servers h:1 instead of i:1"
 
 
 @pytest.mark.parametrize(
