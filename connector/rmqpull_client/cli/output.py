@@ -121,6 +121,11 @@ def format_cell(value: Any) -> str:
     return _visible(str(value))
 
 
+def describe_count(count: int) -> str:
+    """Returns a number of messages in words, such as '1 message'."""
+    return f"{count} message{'s' * (count != 1)}"
+
+
 def _visible(text: str) -> str:
     """Escapes control characters, which could change the terminal or break the line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

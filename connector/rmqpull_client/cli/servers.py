@@ -138,12 +138,22 @@ target_options = flags(*_TARGET_OPTIONS)
 def find_target(
     connection: Connection, to_name_servers: str | None, to_endpoints: str | None, to_profile: str | None
 ) -> Connection:
-    """Returns the connection that ``target_options`` name; without one, that of the source. Raises UsageError."""
+    """Returns the connection that ``target_options`` name; without one, that of the source. Raises UsageError.
+
+    It has the source's timeout, unless its profile has one.
+    """
+    if to_name_servers and to_endpoints:
+        raise click.UsageError("give only one of --to-name-servers and --to-endpoints")
     sources: list[Mapping[str, Any]] = [{"name_servers": to_name_servers, "endpoints": to_endpoints}]
     if to_profile is not None:
         sources.append(read_profile(find_profiles_file(os.environ), to_profile))
     elif to_name_servers is None and to_endpoints is None:
         return connection
+    if not any(source.get(name) for source in sources for name in _SERVERS):
+        raise click.UsageError(
+            f"profile {to_profile} names no server: give --to-name-servers or --to-endpoints too, or add one to it"
+        )
+    sources.append({"timeout": connection.request_timeout_ms / 1000})
     return replace(make_connection(sources), server_away_timeout_ms=connection.server_away_timeout_ms)
 
 

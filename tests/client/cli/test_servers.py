@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_client import Connection, Credentials, Tls
 from rmqpull_client.cli import main
-from rmqpull_client.cli.servers import find_profiles_file, make_click_error, make_connection, read_profile
+from rmqpull_client.cli.servers import find_profiles_file, find_target, make_click_error, make_connection, read_profile
 from rmqpull_client.errors import OptionError
 from tests.harness.cli import error_of, make_runner, table_of
 
@@ -24,6 +25,10 @@ access-key = "reader"
 secret-key = "hidden"
 timeout = 2.5
 tls = true
+
+[only-keys]
+access-key = "reader"
+secret-key = "hidden"
 
 [wrong-key]
 name-server = "h:9876"
@@ -84,6 +89,23 @@ def test_contradictions_are_refused(source: dict[str, Any], sentence: str) -> No
         make_connection([source])
 
 
+def test_the_target_of_a_copy_has_its_own_flags_and_the_timeout_of_the_source(
+    profiles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQPULL_PROFILES", str(profiles))
+    source = Connection("h:1", namespace="n", credentials=Credentials("a", "b"), request_timeout_ms=7000)
+    own = Connection("i:1", client_id="rmqpull", request_timeout_ms=7000)
+    assert find_target(source, None, None, None) is source
+    assert find_target(source, None, "i:1", None) == own
+    keys = Credentials("reader", "hidden")
+    assert find_target(source, "i:1", None, "only-keys") == replace(
+        own, endpoints="", name_servers="i:1", credentials=keys
+    )
+    assert find_target(source, None, None, "production").request_timeout_ms == 2500
+    with pytest.raises(click.UsageError, match="profile only-keys names no server: give --to-name-servers or"):
+        find_target(source, None, None, "only-keys")
+
+
 def test_a_profile_has_the_values_of_flags(profiles: Path) -> None:
     assert read_profile(profiles, "production") == {
         "name_servers": "h:9876;i:9876",
@@ -98,7 +120,7 @@ def test_a_profile_has_the_values_of_flags(profiles: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("none", "has no profile none; it has: production, wrong-key, wrong-value, wrong-kind"),
+        ("none", "has no profile none; it has: production, only-keys, wrong-key, wrong-value, wrong-kind"),
         ("wrong-key", "key name-server of profile wrong-key in .* is unknown: did you mean name-servers"),
         ("wrong-value", "key name-servers of profile wrong-value in .*: 'h' is not HOST:PORT"),
         ("wrong-kind", "key tls of profile wrong-kind in .*: it is of the wrong kind"),

@@ -14,7 +14,7 @@ from rmqpull_client.cli.completing import complete_topics
 from rmqpull_client.cli.copies.copied import Copied
 from rmqpull_client.cli.copies.offsets_file import Copy
 from rmqpull_client.cli.frame import OnceCommand, as_json
-from rmqpull_client.cli.output import Refused, count_progress, show_json
+from rmqpull_client.cli.output import Refused, count_progress, describe_count, show_json
 from rmqpull_client.cli.servers import connected_patiently, find_target, target_options
 from rmqpull_client.cli.values import TIME
 from rmqpull_client.loss import Loss
@@ -109,6 +109,6 @@ def command(
         click.echo(loss.text, err=True)
     if as_json:
         show_json({"from": from_topic, "to": to_topic, "messages": copied.message_count, "lost": len(losses)})
-    click.echo(f"copied {copied.message_count} messages", err=True)
+    click.echo(f"copied {describe_count(copied.message_count)}", err=True)
     if losses:
         raise Refused("messages were deleted before they were copied")

@@ -16,7 +16,7 @@ from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.durable_files import UNFINISHED, write_file
 from rmqpull_client.cli.file_locks import InUse, lock_folder
 from rmqpull_client.cli.frame import OnceCommand, as_json
-from rmqpull_client.cli.output import Refused, count_progress, show_json
+from rmqpull_client.cli.output import Refused, count_progress, describe_count, show_json
 from rmqpull_client.cli.servers import connected_patiently
 from rmqpull_client.cli.values import TIME
 
@@ -118,7 +118,7 @@ def command(
     pieces = len(plan.list_pieces())
     if as_json:
         show_json({"topic": topic, "folder": str(folder), "messages": exported, "files": pieces, "lost": len(losses)})
-    click.echo(f"exported {exported} messages; {folder} has {pieces} files, which is all of it", err=True)
+    click.echo(f"exported {describe_count(exported)}; {folder} has {pieces} files, which is all of it", err=True)
     if losses:
         raise Refused("messages were deleted before they were exported")
 

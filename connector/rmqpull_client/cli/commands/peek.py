@@ -9,6 +9,7 @@ import click
 from rmqpull_client.cli.bounds import check_filter, query_queues
 from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json, flags
+from rmqpull_client.cli.output import describe_count
 from rmqpull_client.cli.servers import connected
 from rmqpull_client.cli.values import QUEUE, TIME, QueueName
 from rmqpull_client.model import SQL92, MessageFilter
@@ -118,4 +119,4 @@ def command(
         found, is_complete = search.find_first(bounds, offsets, scan)
     show_messages(found, as_json=as_json)
     if not is_complete:
-        click.echo(f"read {scan} messages of each queue; set a larger --scan to read more", err=True)
+        click.echo(f"read {describe_count(scan)} of each queue; set a larger --scan to read more", err=True)

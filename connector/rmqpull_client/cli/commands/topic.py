@@ -10,7 +10,7 @@ import click
 from rmqpull_client.cli.bounds import query_queues
 from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json
-from rmqpull_client.cli.output import show, show_json
+from rmqpull_client.cli.output import describe_count, show, show_json
 from rmqpull_client.cli.servers import connected
 from rmqpull_client.cli.values import DURATION
 from rmqpull_client.timestamps import format_timestamp
@@ -70,4 +70,4 @@ def command(client: BrokerClient, topic: str, span_ms: int, as_json: bool) -> No
         show_json({"topic": topic, **total, "queues": rows})
         return
     show(rows, _COLUMNS, as_json=False, nothing=f"topic {topic} has no queue that can be read")
-    click.echo(f"{total['messages']} messages, {total['rate']:g} per second", err=True)
+    click.echo(f"{describe_count(total['messages'])}, {total['rate']:g} per second", err=True)

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+
 from rmqpull_client.cli.copies.offsets_file import BadOffsets, Copy, decode_offsets, encode_offsets
 from rmqpull_client.cli.durable_files import write_file
+from rmqpull_client.cli.file_locks import InUse, lock_file
 from rmqpull_client.cli.output import Refused
 from rmqpull_client.cli.servers import make_click_error
 from rmqpull_client.errors import RmqpullError
@@ -17,7 +20,8 @@ from rmqpull_client.model import Bounds, MessageQueue, QueueRange
 class Copied:
     """The offsets and the number of messages that are copied.
 
-    ``file`` has the offsets of earlier runs, if it exists. Raises Refused for one that cannot be used.
+    ``file`` has the offsets of earlier runs, if it exists. It is locked until the command ends. Raises Refused for one
+    that cannot be used.
     """
 
     def __init__(self, copy: Copy, file: Path | None) -> None:
@@ -74,7 +78,7 @@ class Copied:
             raise Refused(f"interrupted; {self._describe()}{self._advise()}") from None
 
     def _describe(self) -> str:
-        return f"{self.message_count} messages are copied"
+        return "1 message is copied" if self.message_count == 1 else f"{self.message_count} messages are copied"
 
     def _advise(self) -> str:
         if self._file is None:
@@ -83,6 +87,12 @@ class Copied:
 
 
 def _read_offsets(file: Path, copy: Copy) -> dict[MessageQueue, int]:
+    try:
+        click.get_current_context().with_resource(lock_file(file))
+    except InUse:
+        raise Refused(f"another copy has {file} now; wait for its end, or use another file") from None
+    except OSError as error:
+        raise Refused(f"cannot write beside {file}: {error.strerror}") from None
     try:
         return decode_offsets(file.read_bytes(), copy)
     except FileNotFoundError:

@@ -48,10 +48,16 @@ def decode_offsets(data: bytes, wanted: Copy) -> dict[MessageQueue, int]:
             if values[name] != value:
                 raise BadOffsets(f"it is of another copy, with {name} {values[name]!r} instead of {value!r}")
         return {
-            MessageQueue(wanted.from_topic, str(broker_name), int(queue_id)): int(offset)
+            MessageQueue(wanted.from_topic, str(broker_name), int(queue_id)): _check_offset(offset)
             for broker_name, queue_id, offset in values["queues"]
         }
     except BadOffsets:
         raise
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise BadOffsets(f"it does not have the offsets of a copy ({error!r})") from None
+
+
+def _check_offset(offset: Any) -> int:
+    if type(offset) is not int or offset < 0:
+        raise BadOffsets(f"it has {offset!r} instead of the offset of a message")
+    return offset

@@ -16,6 +16,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.cli import main
 from rmqpull_client.cli.copies import copied, copier
 from rmqpull_client.cli.durable_files import write_file
+from rmqpull_client.cli.file_locks import lock_file
 from tests.harness.cli import RunCommand, RunJson, error_of, make_runner
 
 NOON = "2013-01-31T12:00:00Z"
@@ -163,7 +164,7 @@ def test_deleted_messages_are_named(tmp_path: Path) -> None:
         assert run.invoke(broker_main, ["broker", "expire"]).stderr == "deleted 1 messages\n"
         result = run.invoke(main, arguments)
         assert error_of(result) == "messages were deleted before they were copied"
-        assert "copied 1 messages" in result.stderr
+        assert "copied 1 message\n" in result.stderr
         assert [each.message.body for each in broker.messages("copies")] == [b"new"]
 
 
@@ -177,11 +178,14 @@ def test_what_cannot_be_copied_is_refused_before_anything_is_sent(
         (["orders", "orders"], 2, "FROM and TO are the same topic"),
         (["none", "copies"], 1, "topic none does not exist at"),
         (["orders", "none"], 1, "topic none does not exist at"),
-        (["orders", "copies", "--to-endpoints", "h:1", "--to-name-servers", "h:1"], 2, "give only one of"),
+        (["orders", "copies", "--to-endpoints", "h:1", "--to-name-servers", "h:1"], 2, "give only one of --to-"),
         (["orders", "copies", "--offsets", str(file)], 1, "of another copy, with expression 'none' instead of '*'"),
         (["orders", "copies", "--offsets", str(tmp_path / "no" / "folder")], 1, "cannot write"),
     ):
         assert sentence in error_of(run("copy", *arguments), exit_code)
+    with lock_file(file):
+        error = error_of(run("copy", "orders", "copies", "--tag", "none", "--offsets", str(file)))
+    assert error == f"another copy has {file} now; wait for its end, or use another file"
     kept["queues"] = [["broker-a", 0, 99]]
     file.write_text(json.dumps(kept), encoding="utf-8")
     error = error_of(run("copy", "orders", "copies", "--tag", "none", "--offsets", str(file)))

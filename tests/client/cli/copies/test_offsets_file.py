@@ -20,7 +20,7 @@ def test_offsets_can_be_read_again(offsets: dict[MessageQueue, int]) -> None:
     assert decode_offsets(encode_offsets(COPY, offsets), COPY) == offsets
 
 
-@given(st.binary() | st.sampled_from([b"{}", b"[]", b'{"version": 1}', encode_offsets(COPY, {})[:-9]]))
+@given(st.binary() | st.sampled_from([b"{}", b"[]", b"[" * 100_000, b'{"version": 1}', encode_offsets(COPY, {})[:-9]]))
 def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(BadOffsets, match="it "):
         decode_offsets(data, COPY)
@@ -36,6 +36,13 @@ def test_other_files_are_refused(data: bytes) -> None:
 def test_the_offsets_of_another_copy_are_refused(wanted: Copy, sentence: str) -> None:
     with pytest.raises(BadOffsets, match=sentence):
         decode_offsets(encode_offsets(COPY, {}), wanted)
+
+
+@pytest.mark.parametrize("offset", ["-3", "1e999", "2.5", "true", '"5"', "null"])
+def test_an_offset_that_no_message_has_is_refused(offset: str) -> None:
+    kept = encode_offsets(COPY, {MessageQueue("orders", "broker-a", 0): 4711})
+    with pytest.raises(BadOffsets, match=r"it has .* instead of the offset of a message"):
+        decode_offsets(kept.replace(b"4711", offset.encode()), COPY)
 
 
 def test_a_file_of_a_later_release_is_refused() -> None:
