@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rmqpull_client.cli.output import Refused
@@ -26,8 +26,16 @@ def query_queues(client: BrokerClient, topic: str, queue: QueueName | None = Non
     }
     if queue is not None and not chosen:
         name = queue.queue_id if queue.broker_name is None else f"{queue.broker_name}/{queue.queue_id}"
-        raise Refused(f"topic {topic} has no queue {name}")
+        raise Refused(f"topic {topic} has no queue {name}; it has {_describe(found.queues)}")
     return chosen
+
+
+def _describe(queues: Iterable[MessageQueue]) -> str:
+    ids: dict[str, list[int]] = {}
+    for queue in sorted(queues):
+        ids.setdefault(queue.broker_name, []).append(queue.queue_id)
+    shown = [f"{name}/{own[0]}" + (f" to {name}/{own[-1]}" if len(own) > 1 else "") for name, own in ids.items()]
+    return ", ".join(shown) or "none"
 
 
 def check_filter(client: BrokerClient, bounds: Mapping[MessageQueue, Bounds], message_filter: MessageFilter) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
@@ -20,6 +22,12 @@ class Example(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for parameter in () if ctx.resilient_parsing else self.get_params(ctx):
+            _check_is_text(ctx, parameter)
+        return rest
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # rmqpull-broker has commands of rmqpull.
         program = getattr(ctx.find_root().command, "program", PROGRAM)
@@ -29,12 +37,33 @@ class Example(click.Command):
                     formatter.write(f"  {re.sub(rf'{PROGRAM} ', f'{program} ', example)}\n")
 
 
+def _list_values(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _check_is_text(ctx: click.Context, parameter: click.Parameter) -> None:
+    """Refuses text that is not UTF-8, which no server would understand. What may be any bytes is bytes already."""
+    for each in _list_values(ctx.params.get(parameter.name or "")):
+        try:
+            str(each).encode()
+        except UnicodeEncodeError:
+            raise click.BadParameter("it is not UTF-8", ctx, parameter) from None
+
+
+def _check_is_given(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Refuses an empty argument or path, such as that of a variable of the shell that is not set."""
+    is_needed = isinstance(parameter, click.Argument) or isinstance(parameter.type, click.Path)
+    if is_needed and "" in _list_values(value):
+        raise click.BadParameter("it is empty", ctx, parameter)
+
+
 class OnceCommand(Example):
     """A command that refuses a repeated flag unless the flag allows it; click would take the last value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        given, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in order:
+            _check_is_given(ctx, parameter, given.get(parameter.name or ""))
             if isinstance(parameter, click.Option) and not parameter.multiple and order.count(parameter) > 1:
                 raise click.UsageError(
                     f"{parameter.opts[0]} is given {order.count(parameter)} times: give it once", ctx
@@ -46,6 +75,9 @@ class Group(Example, click.Group):
     """A group of commands of :class:`OnceCommand`."""
 
     command_class = OnceCommand
+
+
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
 class LazyGroup(Group):
@@ -70,6 +102,16 @@ class LazyGroup(Group):
         self._package = package
         self.program = program
         self.default_servers = default_servers
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Only standard output has no name. click ends quietly when its reader has gone.
+            if error.errno not in _FULL or error.filename is not None:
+                raise
+            click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)

@@ -34,7 +34,8 @@ def read_message(line: str) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"not JSON: {error}") from None
+        advice = "" if line.startswith("{") else ". With --format lines, each line is a body"
+        raise BadLine(f"not JSON: {error}{advice}") from None
     if not isinstance(fields, dict):
         raise BadLine(f'not a JSON object, such as {{"body": "hello"}}, but {_kind(fields)}')
     fields = {name: value for name, value in fields.items() if value is not None}

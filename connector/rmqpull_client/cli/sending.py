@@ -86,10 +86,12 @@ class Sender:
             ) from None
         except Refused as error:
             fate = self._describe_batch(numbers, "refused together")
-            raise Refused(f"{error.message}: {fate}; {self.describe_so_far()}", error.code) from None
+            raise Refused(f"{error.message.removesuffix('.')}: {fate}; {self.describe_so_far()}", error.code) from None
         except Unreachable as error:
             fate = self._describe_batch(numbers, "stored")
-            raise Unreachable(f"{error.message}; it is unknown whether {fate}; {self.describe_so_far()}") from None
+            raise Unreachable(
+                f"{error.message.removesuffix('.')}; it is unknown whether {fate}; {self.describe_so_far()}"
+            ) from None
         self._acknowledged += len(numbers)
         self._last_number = numbers[-1]
 
@@ -148,16 +150,17 @@ def _parse_message(raw: bytes, as_text: bool) -> dict[str, Any]:
         raise BadLine(f"not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def list_bodies(bodies: Sequence[str]) -> Iterator[Line]:
+def list_bodies(bodies: Sequence[bytes]) -> Iterator[Line]:
     """The bodies as they are given. An empty one is sent too: the broker decides whether to refuse it."""
     for number, body in enumerate(bodies, start=1):
-        data = os.fsencode(body)
-        yield Line(number, {"body": data}, len(data))
+        yield Line(number, {"body": body}, len(body))
 
 
 def open_input(file: str | None) -> AbstractContextManager[Any]:
     """Opens the file, or standard input without one or for ``-``. Raises Refused."""
     if file is None or file == "-":
+        if sys.stdin is None:
+            raise Refused("standard input is closed: give FILE or --body")
         if sys.stdin.isatty():
             click.echo("reading messages from the terminal, one per line; end with Ctrl-D", err=True)
         return nullcontext(sys.stdin.buffer)

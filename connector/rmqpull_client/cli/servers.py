@@ -84,6 +84,13 @@ _FLAGS: Mapping[str, str] = {
     "requestTimeoutMs": "--timeout",
 }
 """Flags by the options of Spark that mean the same."""
+_PHRASES = {
+    "Then set option tlsEnabled to true.": "Then give --tls.",
+    "options filterExpression and filterType": "--tag or --sql",
+    "options serverAwayTimeoutMs and requestRetries allow": "this command allows",
+    "the request timeout and the retries allow (options requestTimeoutMs and requestRetries)": "--timeout allows",
+}
+"""Other words of errors that name options of Spark, and what they are here."""
 _NAMES = "|".join(_FLAGS)
 _NAMED = re.compile(rf"\b[Oo]ptions? ({_NAMES})\b(?: and ({_NAMES})\b)?")
 
@@ -159,7 +166,11 @@ def find_target(
 
 def make_click_error(error: RmqpullError, more: str = "") -> click.ClickException:
     """Returns how a command ends with an error of the client, whose text names Spark's options. ``more`` follows it."""
-    text = _NAMED.sub(lambda found: " and ".join(_FLAGS[name] for name in found.groups() if name), str(error)) + more
+    text = str(error)
+    for words, shown in _PHRASES.items():
+        text = text.replace(words, shown)
+    text = _NAMED.sub(lambda found: " and ".join(_FLAGS[name] for name in found.groups() if name), text)
+    text = f"{text.removesuffix('.')}{more}" if more else text
     if isinstance(error, (BrokerUnavailable, HandshakeFailed)):
         return Unreachable(text)
     return Refused(text, error.code if isinstance(error, RequestRefused) else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -110,6 +111,13 @@ def parse_queue(text: str) -> QueueName:
     return QueueName(broker_name or None, int(queue_id))
 
 
+def check_not_empty(text: str) -> str:
+    """Returns a text as it is. Raises ValueError for an empty one."""
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
 def parse_pair(text: str) -> tuple[str, str]:
     """Parses ``NAME=VALUE``. Raises ValueError."""
     name, equals, value = text.partition("=")
@@ -151,5 +159,7 @@ SECONDS = Parsed("seconds", parse_seconds)
 DURATION = Parsed("duration", parse_duration_ms)
 TIME = Parsed("time", parse_time_ms)
 QUEUE = Parsed("queue", parse_queue)
+NOT_EMPTY = Parsed("text", check_not_empty)
+ANY_BYTES = Parsed("text", os.fsencode)
 PAIR = Parsed("pair", parse_pair)
 RETRY_POLICY = Parsed("retry policy", parse_retry_policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -9,15 +10,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pyarrow.dataset as ds
 import pytest
 
 from rmqpull_broker.testing import RunningBroker
-from rmqpull_client.cli import COMMANDS, main
+from rmqpull_client.cli import COMMANDS, completion, main
 from rmqpull_client.cli.frame import Example
-from tests.harness.cli import make_runner
+from tests.harness.cli import error_of, make_runner
 
 SLOW = ("grpc", "google.protobuf", "numpy", "pyarrow", "pyspark", "rich")
 
@@ -126,3 +128,30 @@ def test_completion_scripts_are_printed(shell: str) -> None:
     result = make_runner().invoke(main, ["completion", shell])
     assert result.exit_code == 0
     assert "_RMQPULL_COMPLETE" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["peek", ""], "'TOPIC': it is empty"),
+        (["lag", "a", ""], "'[GROUP]...': it is empty"),
+        (["export", "orders", ""], "'FOLDER': it is empty"),
+        (["copy", "orders", "copies", "--offsets", ""], "'--offsets': it is empty"),
+        (["peek", "orders", "--key", ""], "'--key': it is empty"),
+        (["peek", "\udcff"], "'TOPIC': it is not UTF-8"),
+        (["send", "orders", "--key", "\udcff"], "'--key': it is not UTF-8"),
+        (["--namespace", "\udcff", "topics"], "'--namespace'"),
+    ],
+)
+def test_values_that_no_server_understands_are_refused(arguments: list[str], sentence: str) -> None:
+    result = make_runner().invoke(main, ["--endpoints", "127.0.0.1:1", *arguments], prog_name="rmqpull")
+    assert sentence in error_of(result, 2)
+
+
+def test_output_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def echo(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(completion, "click", SimpleNamespace(**{**vars(click), "echo": echo}))
+    result = make_runner().invoke(main, ["completion", "bash"], prog_name="rmqpull")
+    assert error_of(result) == "cannot write the output: No space left on device"

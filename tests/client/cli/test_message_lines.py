@@ -54,7 +54,8 @@ def test_any_line_is_a_message_or_refused_with_a_reason(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("hello", "not JSON: "),
+        ("hello", "line 1 column 1 (char 0). With --format lines, each line is a body"),
+        ("{", "not JSON: "),
         ("1", 'not a JSON object, such as {"body": "hello"}, but a number'),
         ("{}", "a message needs either 'body' or 'bodyBase64'"),
         ('{"body": "a", "bodyBase64": "YQ=="}', "a message needs either 'body' or 'bodyBase64'"),

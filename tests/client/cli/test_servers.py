@@ -193,6 +193,8 @@ def test_a_namespace_hides_other_topics(broker: RunningBroker) -> None:
         ("Set option nameServers to a name server.", "Set --name-servers to a name server."),
         ("Option brokerAddresses names this address.", "--broker-addresses names this address."),
         ("Check the keys (options accessKey and secretKey).", "Check the keys (--access-key and --secret-key)."),
+        ("It is closed. Then set option tlsEnabled to true.", "It is closed. Then give --tls."),
+        ("Bad (options filterExpression and filterType). b", "Bad (--tag or --sql). b"),
         ("Set options tlsCertFile and tlsKeyFile.", "Set --cert-file and --key-file."),
         ("These endpoints and namespaces are no options.", "These endpoints and namespaces are no options."),
     ],

@@ -11,7 +11,7 @@ from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.frame import OnceCommand, as_json, flags
 from rmqpull_client.cli.output import describe_count
 from rmqpull_client.cli.servers import connected
-from rmqpull_client.cli.values import QUEUE, TIME, QueueName
+from rmqpull_client.cli.values import NOT_EMPTY, QUEUE, TIME, QueueName
 from rmqpull_client.model import SQL92, MessageFilter
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def make_filter(tag: str | None, sql: str | None) -> MessageFilter:
 @click.option(
     "--at-time", type=TIME, metavar="TIME", help="Start at the first message that was stored at this time or later."
 )
-@click.option("--key", metavar="KEY", help="Only messages with this key.")
-@click.option("--id", "msg_id", metavar="ID", help="Only the message with this id.")
+@click.option("--key", type=NOT_EMPTY, metavar="KEY", help="Only messages with this key.")
+@click.option("--id", "msg_id", type=NOT_EMPTY, metavar="ID", help="Only the message with this id.")
 @filter_options
 @click.option(
     "--scan",

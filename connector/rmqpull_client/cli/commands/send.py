@@ -13,7 +13,7 @@ from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.message_options import message_options
 from rmqpull_client.cli.output import Refused
 from rmqpull_client.cli.servers import connected, make_click_error
-from rmqpull_client.cli.values import DURATION
+from rmqpull_client.cli.values import ANY_BYTES, DURATION
 from rmqpull_client.errors import RmqpullError, RowsRefused
 
 if TYPE_CHECKING:
@@ -41,7 +41,12 @@ NOT_FOR_CLUSTERS = frozenset(("bornTimestamp", "bornHost"))
 @topic_argument
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
-    "--body", "bodies", multiple=True, metavar="TEXT", help="Body of one message, instead of input; may be repeated."
+    "--body",
+    "bodies",
+    type=ANY_BYTES,
+    multiple=True,
+    metavar="TEXT",
+    help="Body of one message, instead of input; may be repeated.",
 )
 @click.option(
     "--format",
@@ -61,7 +66,7 @@ def command(
     client: BrokerClient,
     topic: str,
     file: str | None,
-    bodies: Sequence[str],
+    bodies: Sequence[bytes],
     file_format: str | None,
     delay: int | None,
     as_json: bool,

@@ -154,7 +154,7 @@ def test_peeking_consumes_nothing(run: RunCommand, run_json: RunJson) -> None:
     ("arguments", "exit_code", "sentence"),
     [
         (["none"], 1, "topic none does not exist at 127.0.0.1:"),
-        (["orders", "--queue", "9"], 1, "topic orders has no queue 9"),
+        (["orders", "--queue", "9"], 1, "topic orders has no queue 9; it has broker-a/0 to broker-a/1"),
         (["orders", "--queue", "broker-z/0"], 1, "topic orders has no queue broker-z/0"),
         (["orders", "--sql", "a = "], 1, 'Encountered "<EOF>"'),
         (["orders", "--tag", "a", "--sql", "b"], 2, "give only one of --tag and --sql"),
