@@ -35,6 +35,9 @@ class Covered(NamedTuple):
 ALL_TRANSPORTS = "every test of the port runs against all transports"
 DECLARES = "it only declares types and values"
 COVERED = {
+    "connector/rmqpull_client/cli/copies/copied.py": Covered(
+        "client/cli/commands/test_copy.py", "a copy is what keeps how far it has come"
+    ),
     "connector/rmqpull_client/cli/exports/pieces.py": Covered(
         "client/cli/commands/test_export.py", "an export is what writes pieces"
     ),

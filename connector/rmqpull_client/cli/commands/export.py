@@ -77,8 +77,8 @@ def command(
 ) -> None:
     """Write a topic to files in FOLDER, each with a part of one queue. It ends at the last message of now.
 
-    Run again with the same flags and FOLDER, it continues after an interruption with the messages that it was begun
-    for. Each message is in one file, and none is repeated.
+    After an interruption, the same command with the same FOLDER continues, up to the last message of its first start.
+    Each message is in one file, and none is repeated.
     """
     # Imported here, because they need Arrow, which the help does not.
     from rmqpull_client.cli.exports.pieces import export_pieces

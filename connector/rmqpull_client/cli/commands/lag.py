@@ -63,6 +63,8 @@ def command(
     Without GROUP, shows all groups. With --watch --json, each output is one line. rmqpull-broker also tells how many
     messages are in flight: received, and not acknowledged.
     """
+    if times is not None and not is_watched:
+        raise click.UsageError("--times needs --watch")
     columns = _QUEUE_COLUMNS if queues else _COLUMNS
 
     def query() -> list[dict[str, Any]]:

@@ -23,7 +23,8 @@ _TOPICS_PER_CALL = 64
 @as_json
 @connected
 def command(client: BrokerClient, names: bool, as_json: bool) -> None:
-    """List the topics, with their queues and messages. RocketMQ's own topics are left out."""
+    """List the topics, with their queues and messages. RocketMQ's own topics are left out, but not those of retries
+    and dead letters (%RETRY% and %DLQ%)."""
     topics = client.list_topics()
     if names:
         rows: list[dict[str, Any]] = [{"topic": topic} for topic in topics]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.cli import RunCommand, RunJson, table_of
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 pytestmark = pytest.mark.usefixtures("a_group_that_is_behind")
 
@@ -31,6 +31,10 @@ def test_lag_is_watched(run: RunCommand, run_json: RunJson) -> None:
     shown = run_json("lag", "--watch", "--times", "2", "--interval", "0.01")
     assert [row["lag"] for rows in shown for row in rows] == [5, 5]
     assert len(run("lag", "--watch", "--times", "2", "--interval", "0.01").stdout.splitlines()) == 4
+
+
+def test_a_number_of_outputs_without_watch_is_refused(run: RunCommand) -> None:
+    assert error_of(run("lag", "--times", "2"), 2) == "--times needs --watch"
 
 
 def test_an_interrupt_ends_a_watch(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
