@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.bounds import check_filter, query_queues
-from rmqpull_client.cli.commands.peek import filter_options, make_filter
+from rmqpull_client.cli.commands.peek import filter_options, make_filter, span_options
 from rmqpull_client.cli.commands.send import NOT_FOR_CLUSTERS
 from rmqpull_client.cli.completing import complete_topics
 from rmqpull_client.cli.copies.copied import Copied
@@ -16,7 +16,6 @@ from rmqpull_client.cli.copies.offsets_file import Copy
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, count_progress, describe_count, show_json
 from rmqpull_client.cli.servers import connected_patiently, find_target, target_options
-from rmqpull_client.cli.values import TIME
 from rmqpull_client.loss import Loss
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 @click.argument("from_topic", metavar="FROM", shell_complete=complete_topics)
 @click.argument("to_topic", metavar="TO")
 @target_options
-@click.option("--since", type=TIME, metavar="TIME", help="Only messages that were stored at this time or later.")
-@click.option("--until", type=TIME, metavar="TIME", help="Only messages that were stored before this time.")
+@span_options
 @filter_options
 @click.option(
     "--offsets",

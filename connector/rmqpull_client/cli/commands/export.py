@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqpull_client.cli.bounds import check_filter, query_queues
-from rmqpull_client.cli.commands.peek import filter_options, make_filter
+from rmqpull_client.cli.commands.peek import filter_options, make_filter, span_options
 from rmqpull_client.cli.completing import topic_argument
 from rmqpull_client.cli.durable_files import UNFINISHED, write_file
 from rmqpull_client.cli.file_locks import InUse, lock_folder
 from rmqpull_client.cli.frame import OnceCommand, as_json
 from rmqpull_client.cli.output import Refused, count_progress, describe_count, show_json
 from rmqpull_client.cli.servers import connected_patiently
-from rmqpull_client.cli.values import TIME
 
 if TYPE_CHECKING:
     from rmqpull_client.cli.exports.plan import Plan
@@ -46,8 +45,7 @@ PROCESSES_DEFAULT, PROCESSES_MAX = 2, 64
     show_default=True,
     help="Form of the files: Parquet, or a line of JSON for each message, which 'send' reads.",
 )
-@click.option("--since", type=TIME, metavar="TIME", help="Only messages that were stored at this time or later.")
-@click.option("--until", type=TIME, metavar="TIME", help="Only messages that were stored before this time.")
+@span_options
 @click.option("--columns", metavar="NAME,...", help="Only these columns, beside topic, brokerName and queueId.")
 @filter_options
 @click.option(

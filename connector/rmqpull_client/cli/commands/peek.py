@@ -25,6 +25,11 @@ filter_options = flags(
     click.option("--sql", metavar="EXPRESSION", help="Only messages that match this SQL92 filter expression."),
 )
 
+span_options = flags(
+    click.option("--since", type=TIME, metavar="TIME", help="Only messages that were stored at this time or later."),
+    click.option("--until", type=TIME, metavar="TIME", help="Only messages that were stored before this time."),
+)
+
 
 def make_filter(tag: str | None, sql: str | None) -> MessageFilter:
     """Returns the filter that two options name. Raises UsageError for both."""

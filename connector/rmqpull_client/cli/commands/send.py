@@ -52,7 +52,7 @@ NOT_FOR_CLUSTERS = frozenset(("bornTimestamp", "bornHost"))
     "--format",
     "file_format",
     type=click.Choice([LINES, JSON_LINES, PARQUET]),
-    help=f"Form of the input: each line is a body, each line is a message in JSON, or Parquet "
+    help=f"Form of the input: each line that is not empty is a body, each is a message in JSON, or Parquet "
     f"[default: {PARQUET} for a FILE of that name, otherwise {JSON_LINES}].",
 )
 @message_options
