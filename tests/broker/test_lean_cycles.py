@@ -18,12 +18,12 @@ from rmqpull_broker.server.remoting.acceptor import Acceptor
 from rmqpull_broker.server.remoting.calls import Site
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.turns import Turns
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, HeartbeatData, Subscription
 from rmqpull_broker.server.remoting.wire.queue_bodies import LockRequest, QueueOfBroker
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.rpc_client import Connect
 from tests.harness.secured_proxy import CertificateAuthority

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, HeartbeatData, Subscription
 from rmqpull_proto.remoting.codes import VERSION, LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import ONEWAY, RemotingCommand, Serialization, decode_command, encode_command
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 from rmqpull_proto.remoting.json_dialect import read_json
 
 WITHIN_S = 15.0

@@ -8,9 +8,9 @@ from itertools import count
 from bench.hostile.attack import ATTACKED, CLIENT_ID, QUEUES, Attack, Target
 from bench.hostile.attacks.asking import make_group, make_offset, make_topic
 from bench.hostile.lines import flood, make_request
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, HeartbeatData, Subscription
 from rmqpull_broker.server.remoting.wire.queue_bodies import LockRequest, QueueOfBroker
 from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 
 _SUBSCRIPTIONS = 5_000
 _LOCKED = 1_000

@@ -11,11 +11,11 @@ from rmqpull_broker.server.limits import HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.server.remoting.bounds import find_body_bytes_max
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_broker.server.remoting.wire.admin_bodies import SETTINGS_MAX
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, HeartbeatData, Subscription
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import REQUEST_HEADER_BYTES_MAX, WireError, decode_command
 from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 from rmqpull_proto.remoting.json_dialect import DIALECT_COST, read_json, write_json
 from tests.harness.remoting_member import RemotingMember
 

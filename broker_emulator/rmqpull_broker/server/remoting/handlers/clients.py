@@ -25,13 +25,7 @@ from rmqpull_broker.core.steps import sort_in_steps, walk
 from rmqpull_broker.server.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.server.remoting.calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.remoting.long_answers import Answer, answer
-from rmqpull_broker.server.remoting.wire.client_bodies import (
-    GroupMembership,
-    HeartbeatData,
-    Subscription,
-    decode_client_check,
-    encode_client_ids,
-)
+from rmqpull_broker.server.remoting.wire.client_bodies import decode_client_check, decode_heartbeat, encode_client_ids
 from rmqpull_broker.server.remoting.wire.json_parts import Parts
 from rmqpull_broker.server.remoting.wire.pop_bodies import RequestMode, decode_request_mode, encode_request_modes
 from rmqpull_broker.server.remoting.wire.queue_bodies import (
@@ -45,11 +39,12 @@ from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 
 
 async def take_heartbeat(service: RemotingService, call: RemotingCall) -> RemotingCommand | None:
     """HEART_BEAT: registers the client in its groups, and creates those that are missing."""
-    data = HeartbeatData.decode(call.command.body)
+    data = decode_heartbeat(call.command.body)
     _check_size(data)
     heartbeat = await _heartbeat_from(service, call, data)
     names = [consumer.group for consumer in heartbeat.consumers]

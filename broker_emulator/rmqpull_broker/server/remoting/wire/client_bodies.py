@@ -6,7 +6,6 @@ Enums are texts. A client in C++ sends their positions in Java's classes, which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rmqpull_broker.server.remoting.wire.json_values import (
@@ -18,6 +17,7 @@ from rmqpull_broker.server.remoting.wire.json_values import (
     read_value,
 )
 from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
@@ -32,64 +32,18 @@ CONSUME_FROM_WHERE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A subscription in a heartbeat. ``sub_version`` is None if the client sends none; Java then takes the time."""
-
-    topic: str
-    sub_string: str
-    sub_version: int | None = None
-    expression_type: str = "TAG"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMembership:
-    """A client as a consumer of one group (``ConsumerData``)."""
-
-    group_name: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    subscriptions: tuple[Subscription, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatData:
-    """The body of HEART_BEAT. A ``fingerprint`` other than 0 makes it version 2 (rules 3.7)."""
-
-    client_id: str
-    consumers: tuple[GroupMembership, ...] = ()
-    producer_groups: tuple[str, ...] = ()
-    fingerprint: int = 0
-    without_sub: bool = False
-
-    @classmethod
-    def decode(cls, body: bytes | memoryview) -> HeartbeatData:
-        """Reads the body of a request. Raises ``WireError``."""
-        data = read_object(body, "heartbeat", values_max=REQUEST_VALUES_MAX)
-        if data.get("consumerDataSet", ()) is None:  # Java's code reads it, but one that is missing is empty
-            raise WireError("consumerDataSet of the heartbeat is null, expected objects")
-        return cls(
-            client_id=read_value(data, "clientID", str, ""),
-            consumers=tuple(map(_read_membership, read_objects(data, "consumerDataSet"))),
-            producer_groups=tuple(
-                read_value(each, "groupName", str, "") for each in read_objects(data, "producerDataSet")
-            ),
-            fingerprint=read_value(data, "heartbeatFingerprint", int, 0),
-            without_sub=read_value(data, "withoutSub", bool, False),
-        )
-
-    def encode(self) -> bytes:
-        """Writes the body of a request."""
-        return write_json(
-            {
-                "clientID": self.client_id,
-                "consumerDataSet": [_write_membership(consumer) for consumer in self.consumers],
-                "heartbeatFingerprint": self.fingerprint,
-                "producerDataSet": [{"groupName": group} for group in self.producer_groups],
-                "withoutSub": self.without_sub,
-            }
-        )
+def decode_heartbeat(body: bytes | memoryview) -> HeartbeatData:
+    """Reads the body of HEART_BEAT. Raises ``WireError``."""
+    data = read_object(body, "heartbeat", values_max=REQUEST_VALUES_MAX)
+    if data.get("consumerDataSet", ()) is None:  # Java's code reads it, but one that is missing is empty
+        raise WireError("consumerDataSet of the heartbeat is null, expected objects")
+    return HeartbeatData(
+        client_id=read_value(data, "clientID", str, ""),
+        consumers=tuple(map(_read_membership, read_objects(data, "consumerDataSet"))),
+        producer_groups=tuple(read_value(each, "groupName", str, "") for each in read_objects(data, "producerDataSet")),
+        fingerprint=read_value(data, "heartbeatFingerprint", int, 0),
+        without_sub=read_value(data, "withoutSub", bool, False),
+    )
 
 
 def _read_membership(data: Mapping[str, Any]) -> GroupMembership:
@@ -110,25 +64,6 @@ def _read_subscription(data: Mapping[str, Any]) -> Subscription:
         None if version is None else read_value(data, "subVersion", int, 0),
         read_value(data, "expressionType", str, "TAG"),
     )
-
-
-def _write_membership(consumer: GroupMembership) -> dict[str, Any]:
-    return {
-        "consumeFromWhere": consumer.consume_from_where,
-        "consumeType": consumer.consume_type,
-        "groupName": consumer.group_name,
-        "messageModel": consumer.message_model,
-        "subscriptionDataSet": [
-            {
-                "expressionType": subscription.expression_type,
-                "subString": subscription.sub_string,
-                "topic": subscription.topic,
-                **({} if subscription.sub_version is None else {"subVersion": subscription.sub_version}),
-            }
-            for subscription in consumer.subscriptions
-        ],
-        "unitMode": False,
-    }
 
 
 def decode_client_check(body: bytes | memoryview) -> Subscription | None:

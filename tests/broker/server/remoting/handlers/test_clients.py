@@ -12,13 +12,13 @@ from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.server.limits import HEARTBEAT_GROUPS_MAX, HEARTBEAT_TOPICS_MAX
 from rmqpull_broker.server.remoting.handlers import clients
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, HeartbeatData
 from rmqpull_broker.server.remoting.wire.queue_bodies import LockRequest, QueueOfBroker, decode_locked
 from rmqpull_broker.server.runtime.slices import Slice, Slices
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData
 from rmqpull_proto.remoting.json_dialect import read_json, write_json
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.rpc_client import Connect, OpenTelemetryStream

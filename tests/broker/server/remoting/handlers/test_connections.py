@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, Subscription
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.heartbeats import GroupMembership, Subscription
 from rmqpull_proto.remoting.json_dialect import read_json
 from tests.harness.remoting_member import RemotingMember
 

@@ -12,10 +12,10 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.state import room
 from rmqpull_broker.core.state.facts import QueuesTrimmed
-from rmqpull_broker.server.remoting.wire.client_bodies import HeartbeatData
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.heartbeats import HeartbeatData
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.waiting import wait_until
 

@@ -14,12 +14,12 @@ from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.model import GroupConfig, Message, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
-from rmqpull_broker.server.remoting.wire.client_bodies import GroupMembership, Subscription
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.transports.remoting.messages.stored_columns import decode_columns
 from rmqpull_client.transports.remoting.messages.stored_messages import locate_records
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.heartbeats import GroupMembership, Subscription
 from tests.harness.parking_watch import ParkingWatch
 from tests.harness.remoting_member import RemotingMember
 

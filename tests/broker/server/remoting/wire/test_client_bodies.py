@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.server.remoting.wire.client_bodies import (
-    GroupMembership,
-    HeartbeatData,
-    Subscription,
-    decode_client_check,
-    encode_client_ids,
-)
+from rmqpull_broker.server.remoting.wire.client_bodies import decode_client_check, decode_heartbeat, encode_client_ids
 from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.heartbeats import GroupMembership, HeartbeatData, Subscription
 
 JAVA = b"""{"clientID":"10.0.0.1@77","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET","consumeType":
 "CONSUME_PASSIVELY","groupName":"readers","messageModel":"BROADCASTING","subscriptionDataSet":[{"classFilterMode":false,
@@ -28,11 +23,11 @@ def test_a_heartbeat_of_java() -> None:
         "readers", "CONSUME_PASSIVELY", "BROADCASTING", "CONSUME_FROM_FIRST_OFFSET", (subscription,)
     )
     data = HeartbeatData("10.0.0.1@77", (member,), ("CLIENT_INNER_PRODUCER",), -7, without_sub=True)
-    assert HeartbeatData.decode(JAVA) == HeartbeatData.decode(data.encode()) == data
+    assert decode_heartbeat(JAVA) == decode_heartbeat(data.encode()) == data
 
 
 def test_a_heartbeat_of_cpp_has_numbers_for_enums_and_texts_for_numbers() -> None:
-    (member,) = HeartbeatData.decode(CPP).consumers
+    (member,) = decode_heartbeat(CPP).consumers
     assert (member.consume_type, member.message_model) == ("CONSUME_PASSIVELY", "BROADCASTING")
     assert member.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
     assert member.subscriptions == (Subscription("orders", "a", 1_700_000_000_000),)
@@ -41,7 +36,7 @@ def test_a_heartbeat_of_cpp_has_numbers_for_enums_and_texts_for_numbers() -> Non
 def test_what_a_heartbeat_leaves_out_has_javas_defaults() -> None:
     body = b'{"consumerDataSet":[{"groupName":"g","consumeType":"new","subscriptionDataSet":[{"topic":"t"}]}]}'
     member = GroupMembership("g", subscriptions=(Subscription("t", "", None),))
-    assert HeartbeatData.decode(body) == HeartbeatData("", (member,))
+    assert decode_heartbeat(body) == HeartbeatData("", (member,))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ def test_what_a_heartbeat_leaves_out_has_javas_defaults() -> None:
 )
 def test_a_body_that_is_no_heartbeat_is_refused(body: bytes) -> None:
     with pytest.raises(WireError):
-        HeartbeatData.decode(body)
+        decode_heartbeat(body)
 
 
 def test_a_check_of_a_client_may_have_no_subscription() -> None:
