@@ -193,6 +193,10 @@ class BrokerClient(RangeCutter, OffsetLookUp, ToolCalls, Protocol):
         """Closes this process's connection. A later call opens a new one."""
 
 
+OnReset = Callable[[str, MessageQueue, int], None]
+"""Called with a group, a queue and the new offset, when the broker has reset the group's consumer offset."""
+
+
 def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
     """Logs that the broker has reset a consumer offset. It reports a reset once, as the response to a pull.
 

@@ -81,24 +81,24 @@ class ConsumerGroups:
         if self._clock() - self._checked_s.get(group, -math.inf) >= MEMBERS_EVERY_S:
             self.refuse_members(group, list(offsets))
         previous = self.get_offsets(group, list(offsets))
-        if missing := self._update(group, offsets):
+        if missing := self.update_offsets(group, offsets):
             # A broker sets no offset of an unknown group, and only a pull creates one, on its own broker (rules 6.1).
             pulls = [
                 (Target.of(queue), make_pull(group, queue, offset, 1, EVERYTHING))
                 for queue, offset in {queue.broker_name: (queue, offset) for queue, offset in missing.items()}.values()
             ]
             self._channel.call_all(pulls, accepted=PULLED)
-            self._update(group, missing, accepted=_SET_OR_NO_GROUP[:1])
+            self.update_offsets(group, missing, accepted=_SET_OR_NO_GROUP[:1])
         self._show(group, list(by_broker.values()))
         return {queue: offset for queue, offset in previous.items() if offset is not None}
 
-    def _update(
+    def update_offsets(
         self,
         group: str,
         offsets: Mapping[MessageQueue, int],
         accepted: Sequence[ResponseCode] = _SET_OR_NO_GROUP,
     ) -> dict[MessageQueue, int]:
-        """Sets offsets, and returns those of brokers that do not have the group.
+        """Sets offsets without asking for members, and returns those of brokers that do not have the group.
 
         A broker that sets a group's first offsets on a topic concurrently loses some of them (rules 6.1). So one is set
         first.

@@ -8,7 +8,7 @@ from rmqpull_client.errors import BrokerBusy, BrokerFailed, RequestRefused
 from rmqpull_client.flow import Flow
 from rmqpull_client.loss import OnLoss
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
-from rmqpull_client.transports.port import QueueRows
+from rmqpull_client.transports.port import OnReset, QueueRows, log_reset
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request
@@ -32,6 +32,7 @@ class Read:
         columns: Sequence[str],
         message_filter: MessageFilter,
         on_loss: OnLoss,
+        on_reset: OnReset = log_reset,
     ) -> None:
         self._channel = channel
         self._flow = flow
@@ -39,12 +40,13 @@ class Read:
         self._columns = columns
         self._filter = message_filter
         self._on_loss = on_loss
+        self._on_reset = on_reset
         self._are_compacted: dict[str, bool] = {}
 
     def read(self, ranges: Sequence[QueueRange]) -> Iterator[list[QueueRows]]:
         """Yields the rows of ranges, batch by batch."""
         plan = PullPlan(ranges, PlanLimits.of(self._flow), not self._filter.keeps_everything)
-        reader = Reader(self._channel, self._group, plan, self._filter, self._is_gone)
+        reader = Reader(self._channel, self._group, plan, self._filter, self._is_gone, on_reset=self._on_reset)
         try:
             while pieces := reader.take():
                 yield from self._deliver(pieces)

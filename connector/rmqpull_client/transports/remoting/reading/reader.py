@@ -17,7 +17,7 @@ from rmqpull_client.connection import MASTER_ID
 from rmqpull_client.flow import BATCH_BYTES, BATCH_ROWS
 from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.away import ANSWERED, make_key
-from rmqpull_client.transports.port import log_reset
+from rmqpull_client.transports.port import OnReset, log_reset
 from rmqpull_client.transports.remoting.network import failures, proxies
 from rmqpull_client.transports.remoting.network.cluster import Place, Target
 from rmqpull_client.transports.remoting.network.connections import Cause, ConnectionLost
@@ -101,9 +101,11 @@ class Reader:
         message_filter: MessageFilter,
         is_gone: Callable[[MessageQueue], bool],
         clock: Callable[[], float] = time.monotonic,
+        on_reset: OnReset = log_reset,
     ) -> None:
         self._servers = servers
         self._group = group
+        self._on_reset = on_reset
         self._plan = plan
         self._is_filtered = not message_filter.keeps_everything
         self._frames = PullFrames(servers, group, message_filter)
@@ -262,7 +264,7 @@ class Reader:
             raise failures.make_refusal(link.place, PULL, seen)
         if step in (Step.AGAIN, Step.ASK_MASTER, Step.RESET):
             if step is Step.RESET:
-                log_reset(self._group, queue, response.next_offset)
+                self._on_reset(self._group, queue, response.next_offset)
             elif link.place.is_slave:
                 self._return_to_master(link, queue)
             self._repeats.add_response(span, link.place, seen)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from rmqpull_client.errors import QueueNotFound, TopicNotFound
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import MessageFilter, MessageQueue
-from rmqpull_client.transports.port import log_reset
+from rmqpull_client.transports.port import OnReset, log_reset
 from rmqpull_client.transports.remoting.network import failures
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.connections import ConnectionLost
@@ -41,10 +41,17 @@ PAUSE_S = 1.0
 class ParkedPulls:
     """The parked pulls of a client. Threads may share it: each wait owns the pulls that it takes."""
 
-    def __init__(self, servers: Servers, flow: Flow, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        flow: Flow,
+        clock: Callable[[], float] = time.monotonic,
+        on_reset: OnReset = log_reset,
+    ) -> None:
         self._servers = servers
         self._flow = flow
         self._clock = clock
+        self._on_reset = on_reset
         self._kept: dict[tuple[str, MessageFilter], _Parked] = {}
 
     def wait(
@@ -52,7 +59,9 @@ class ParkedPulls:
     ) -> bool:
         """See :meth:`rmqpull_client.transports.port.BrokerClient.wait_for_messages`."""
         key = (group, message_filter)
-        parking = self._kept.pop(key, None) or _Parked(self._servers, self._flow, group, message_filter, self._clock)
+        parking = self._kept.pop(key, None) or _Parked(
+            self._servers, self._flow, group, message_filter, self._clock, self._on_reset
+        )
         try:
             has_news = parking.wait(_choose_parked(offsets), timeout_ms)
         except BaseException:
@@ -104,8 +113,10 @@ class _Parked:
         group: str,
         message_filter: MessageFilter,
         clock: Callable[[], float],
+        on_reset: OnReset,
     ) -> None:
         self._servers = servers
+        self._on_reset = on_reset
         self._suspend_ms = flow.long_polling_timeout_ms
         self._group = group
         self._filter = message_filter
@@ -220,7 +231,7 @@ class _Parked:
             pull.offset = response.next_offset  # the filter dropped the new messages
             return False
         if code == ResponseCode.PULL_OFFSET_MOVED and response.remark == "OFFSET_RESET":
-            log_reset(self._group, pull.queue, response.next_offset)
+            self._on_reset(self._group, pull.queue, response.next_offset)
             return False
         seen = RemotingCommand(code, remark=response.remark)
         if failures.is_busy(seen) or failures.is_left_to_master(link.place, seen):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -34,6 +33,7 @@ from rmqpull_client.transports.remoting.network import exchange
 from rmqpull_client.transports.remoting.network.calls import Call
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
+from rmqpull_client.transports.remoting.network.own_host import find_own_host
 from rmqpull_client.transports.remoting.offset_queries import make_queue_request
 from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
 from rmqpull_client.transports.remoting.sending.outbox import Outbox
@@ -79,7 +79,7 @@ class RemotingProducer:
         limit = TimeLimit.of(connection, 0.0)
         limits = SendLimits(limit.request_s, connection.request_retries, interval_s, limit.away_s)
         self._outbox = Outbox(Turns(random.randrange), limits)
-        self._ids = MessageIds(_find_own_host(connection.name_servers), os.getpid())
+        self._ids = MessageIds(find_own_host(connection.name_servers), os.getpid())
         self._facts: dict[str, _TopicFacts] = {}
         self._exchange: exchange.Exchange | None = None
         self._in_flight: dict[Call, SendRequest] = {}
@@ -336,14 +336,3 @@ def _make_command(request: SendRequest, group: str, namespace: str, now_ms: int)
     )
     code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
     return RemotingCommand(code, header.to_fields(), content.make_body())
-
-
-def _find_own_host(name_servers: str) -> str:
-    """Returns the address from which this machine reaches a name server, for ids. Nothing is sent."""
-    host, _, port = name_servers.replace(",", ";").split(";")[0].strip().rpartition(":")
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, int(port)))
-            return str(probe.getsockname()[0])
-    except (OSError, ValueError):
-        return "127.0.0.1"
