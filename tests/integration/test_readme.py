@@ -40,7 +40,7 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     tmp_path: Path,
 ) -> None:
     # The first example for rmqpull-broker, the one for a cluster, the messages, the query, the sink, and a test.
-    source, _, send, query, write, _ = python_blocks(README)
+    source, _, send, query, write, *_ = python_blocks(README)
     (tell_lag,) = (block for block in python_blocks(READING) if "LagCollector" in block)
     broker = start_broker({"flights": 8}, extensions="columns,admin,stages")
     names: dict[str, Any] = {"process_all": process_all}

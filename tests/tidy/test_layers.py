@@ -142,6 +142,16 @@ LAYERS = (
         "rmqpull_client.transports.remoting",
         lazily="rmqpull_client.transports.remoting",
     ),
+    Layer(
+        "rmqpull_client/consumers/core/*",
+        "rmqpull_client.consumers.core rmqpull_client.allocation rmqpull_client.model",
+        EFFECTS,
+    ),
+    Layer(
+        "rmqpull_client/consumers/*",
+        f"{CLIENT} rmqpull_proto.remoting rmqpull_proto.columns pyarrow",
+        f"{GRPC_TRANSPORTS} rmqpull_client.transports.choice rmqpull_client.cli asyncio multiprocessing concurrent",
+    ),
     # What a command needs of Arrow is in modules that its help does not import.
     Layer(
         "rmqpull_client/cli/* rmqpull_client/__main__.py",

@@ -38,6 +38,12 @@ COVERED = {
     "connector/rmqpull_client/cli/copies/copied.py": Covered(
         "client/cli/commands/test_copy.py", "a copy is what keeps how far it has come"
     ),
+    "connector/rmqpull_client/consumers/fetching.py": Covered(
+        "client/consumers/test_lite_pull.py", "what a consumer reads is fetched"
+    ),
+    "connector/rmqpull_client/consumers/membership.py": Covered(
+        "client/consumers/test_member.py", "a member is what sends heartbeats"
+    ),
     "connector/rmqpull_client/cli/exports/pieces.py": Covered(
         "client/cli/commands/test_export.py", "an export is what writes pieces"
     ),

@@ -1,0 +1,1 @@
+"""What consumers decide, without sockets, threads and clocks."""
