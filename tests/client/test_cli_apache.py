@@ -65,9 +65,9 @@ def test_each_command_does_what_the_table_of_its_page_says(
     by_key = run("peek", topic, "--key", "k42", "--json")
     (found,) = read(by_key)
     assert (found["body"], "proxy" in by_key.stderr) == ("42", server == "proxy")
-    for wanted in (("--key", "k42", "--scan", "100"), ("--id", found["msgId"]), ("--key", "k42", "--queue", "9")):
-        result = run("peek", topic, *wanted, "--json")
-        assert error_of(result) == f"topic {topic} has no queue 9" if "9" in wanted else read(result) == [found]
+    for wanted in (("--scan", "100", "--key", "k42"), ("--id", found["msgId"])):
+        assert read(run("peek", topic, *wanted, "--json")) == [found]
+    assert f"topic {topic} has no queue 9" in error_of(run("peek", topic, "--key", "k42", "--queue", "9"))
     assert len(read(run("tail", topic, "-n", "7", "--json"))) == 7
     assert run("export", topic, str(tmp_path / "a"), "--processes", "1").exit_code == 0
     table = ds.dataset([str(file) for file in (tmp_path / "a").glob("*.parquet")]).to_table(["body"])
