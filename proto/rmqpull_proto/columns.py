@@ -92,6 +92,13 @@ def select_pulled(names: Sequence[str]) -> pa.Schema:
     return select(PULLABLE_SCHEMA, names) if names else PULL_SCHEMA
 
 
+def add_place(place: tuple[str, str, int], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns messages with the columns topic, brokerName and queueId, which ``place`` has, before their own."""
+    kinds = (("topic", pa.string()), ("brokerName", pa.string()), ("queueId", pa.int32()))
+    arrays = [pa.repeat(pa.scalar(value, kind), batch.num_rows) for value, (_, kind) in zip(place, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays([*arrays, *batch.columns], schema=pa.schema([*kinds, *batch.schema]))
+
+
 def list_entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Returns the names and the values of all entries of maps, and the index of the map that each entry is in."""
     lists = pa.ListArray.from_arrays(maps.offsets, maps.keys)

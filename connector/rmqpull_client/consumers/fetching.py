@@ -11,8 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
-import pyarrow as pa
-
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.flow import Flow
 from rmqpull_client.loss import Loss
@@ -158,11 +156,3 @@ class Fetcher:
 def _select(rows: QueueRows, names: Sequence[str]) -> QueueRows:
     """Leaves out a column that only the filter needed."""
     return QueueRows(rows.queue, [batch.select(names) for batch in rows.batches])
-
-
-def add_place(queue: MessageQueue, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns messages with the columns topic, brokerName and queueId before their own."""
-    kinds = (("topic", pa.string()), ("brokerName", pa.string()), ("queueId", pa.int32()))
-    place = [pa.repeat(pa.scalar(value, kind), batch.num_rows) for value, (_, kind) in zip(queue, kinds, strict=True)]
-    schema = pa.schema([*kinds, *batch.schema])
-    return pa.RecordBatch.from_arrays([*place, *batch.columns], schema=schema)

@@ -12,7 +12,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.consumers.fetching import Fetcher, add_place
+from rmqpull_client.consumers.fetching import Fetcher
 from rmqpull_client.consumers.group_offsets import GroupOffsets
 from rmqpull_client.consumers.inbox import Inbox
 from rmqpull_client.consumers.member import CALL_TIMEOUT_MS, Identity, Member
@@ -21,10 +21,10 @@ from rmqpull_client.consumers.names import check_group, check_topic, make_member
 from rmqpull_client.consumers.owned_queues import OwnedQueues
 from rmqpull_client.consumers.settings import LitePullSettings
 from rmqpull_client.errors import BrokerUnavailable, OptionError
-from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue
+from rmqpull_client.model import EVERYTHING, Bounds, MessageFilter, MessageQueue
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.offset_queries import BoundsQuery, find_offsets_at
-from rmqpull_proto.columns import select_pulled
+from rmqpull_proto.columns import add_place, select_pulled
 
 POLL_TIMEOUT_MS = 5_000
 POLL_MESSAGES = 32
@@ -232,8 +232,7 @@ class LitePullConsumer:
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continues at an offset of an owned queue. Raises OptionError for another queue or an offset that it lacks."""
-        self._require_running()
-        bounds = BoundsQuery(self._channel).query_queues([queue])[queue]
+        bounds = self._query_bounds(queue)
         if bounds.clamp(offset) != offset:
             raise OptionError(
                 f"Seek offset illegal, seek offset = {offset}, min offset = {bounds.min_offset}, max offset = "
@@ -243,13 +242,11 @@ class LitePullConsumer:
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continues at the first message of an owned queue. Raises OptionError for another one."""
-        self._require_running()
-        self._move(queue, BoundsQuery(self._channel).query_queues([queue])[queue].min_offset)
+        self._move(queue, self._query_bounds(queue).min_offset)
 
     def seek_to_end(self, queue: MessageQueue) -> None:
         """Continues behind the last message of an owned queue. Raises OptionError for another one."""
-        self._require_running()
-        self._move(queue, BoundsQuery(self._channel).query_queues([queue])[queue].max_offset)
+        self._move(queue, self._query_bounds(queue).max_offset)
 
     def seek_to_time(self, queue: MessageQueue, timestamp_ms: int) -> None:
         """Continues at the first message of an owned queue that was stored at a time or later. Raises OptionError."""
@@ -330,6 +327,10 @@ class LitePullConsumer:
         with self._queues.lock:
             self._queues.positions.drop(owned.difference(self._assigned))
             self._queues.positions.add(starts)
+
+    def _query_bounds(self, queue: MessageQueue) -> Bounds:
+        self._require_running()
+        return BoundsQuery(self._channel).query_queues([queue])[queue]
 
     def _move(self, queue: MessageQueue, offset: int) -> None:
         with self._queues.lock:

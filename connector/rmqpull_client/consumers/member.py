@@ -6,6 +6,7 @@ One thread does both. It calls servers with short timeouts, so that heartbeats a
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -98,7 +99,7 @@ class Member:
         self._heartbeats = Heartbeats(channel, self._make_body, self._answer, self._note_lost)
         # In this order: brokers have the heartbeats of this member before it asks for the members.
         self._timetable = Timetable(
-            {"heartbeat": HEARTBEAT_S, "reconnect": HEARTBEAT_S, "rebalance": REBALANCE_S}, clock()
+            {"heartbeat": HEARTBEAT_S, "reconnect": math.inf, "rebalance": REBALANCE_S}, clock()
         )
         self._versions: dict[tuple[str, MessageFilter], int] = {}
         self._is_leaving = threading.Event()

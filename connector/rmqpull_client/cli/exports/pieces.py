@@ -22,7 +22,7 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.loss import Loss
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.choice import connect
-from rmqpull_proto.columns import select_pulled
+from rmqpull_proto.columns import add_place, select_pulled
 from rmqpull_proto.names import TOOLS_GROUP
 
 GROUP_ROWS = 64_000
@@ -55,19 +55,14 @@ class _ParquetWriter:
     """Joins batches to row groups."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        place = [("topic", pa.string()), ("brokerName", pa.string()), ("queueId", pa.int32())]
-        self._schema = pa.schema([*place, *schema])
+        self._names = schema.names
+        self._schema = add_place(("", "", 0), pa.RecordBatch.from_pylist([], schema=schema)).schema
         compared = [name for name in self._schema.names if name not in _NEVER_COMPARED]
         self._writer = pq.ParquetWriter(file, self._schema, use_dictionary=_REPEATED, write_statistics=compared)
         self._waiting: list[pa.RecordBatch] = []
 
     def write(self, queue: MessageQueue, batch: pa.RecordBatch) -> None:
-        place = (
-            pa.repeat(pa.scalar(value, self._schema.field(at).type), batch.num_rows) for at, value in enumerate(queue)
-        )
-        own = dict(zip(batch.schema.names, batch.columns, strict=True))
-        arrays = [*place, *(own[name] for name in self._schema.names[3:])]
-        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._waiting.append(add_place(queue, batch.select(self._names)))
         rows = sum(each.num_rows for each in self._waiting)
         if rows >= GROUP_ROWS or sum(each.nbytes for each in self._waiting) >= GROUP_BYTES:
             self._write_group()

@@ -121,7 +121,7 @@ class Positions:
         ]
 
     def note_set(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Notes what the broker has acknowledged, or what it has from another owner already."""
+        """Notes the offsets that brokers have acknowledged."""
         for queue, offset in offsets.items():
             if queue in self._owned:
                 self._owned[queue].set_offset = offset

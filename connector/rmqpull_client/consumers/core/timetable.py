@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class Timetable:
-    """Tasks by name, each with its period in seconds. All are due at the start.
+    """Tasks by name, each with its period in seconds; an infinite one is only hurried. All are due at the start.
 
     A task is due again one period after it was begun. :meth:`hurry` makes it due sooner. Times are those of a clock
     that never goes back, in seconds.

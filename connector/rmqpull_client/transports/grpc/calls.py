@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rmqpull_client.connection import unwrap_name
+from rmqpull_client.connection import unwrap_name, wrap_name
 from rmqpull_client.errors import OffsetNotFound, OptionError, Unserved
 from rmqpull_client.model import SQL92, GroupProgress, MessageFilter, MessageQueue, Part, RangeToCut, ResetTarget
 from rmqpull_client.transports.grpc.channel import BrokerChannel
@@ -45,12 +45,12 @@ def list_topics(channel: BrokerChannel) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def list_groups(channel: BrokerChannel) -> list[str]:
-    """Lists the groups of the namespace. Raises OptionError if the server lacks the admin service."""
+def list_groups(channel: BrokerChannel, what: str = "list its consumer groups") -> list[str]:
+    """Lists the groups of the namespace. Raises OptionError if the server lacks the service that ``what`` needs."""
     try:
         response = channel.call(ADMIN.methods["ListGroups"], admin.ListGroupsRequest())
     except Unserved:
-        raise OptionError(explain_no_admin(channel.endpoints, "list its consumer groups")) from None
+        raise OptionError(explain_no_admin(channel.endpoints, what)) from None
     names = (unwrap_name(channel.connection.namespace, entry.group.name) for entry in response.groups)
     return [name for name in names if name is not None]
 
@@ -59,24 +59,22 @@ def query_progress(channel: BrokerChannel, groups: Sequence[str]) -> list[GroupP
     """Asks how far groups are. Raises OptionError if the server lacks the admin service."""
     if not groups:
         return []
-    try:
-        # All groups: a server refuses a call that names one which it does not have.
-        response = channel.call(ADMIN.methods["QueryLag"], admin.QueryLagRequest())
-    except Unserved:
-        raise OptionError(explain_no_admin(channel.endpoints, "tell what consumer groups consume")) from None
+    # A server refuses a call that names a group which it does not have.
+    found = sorted(set(groups).intersection(list_groups(channel, "tell what consumer groups consume")))
+    if not found:
+        return []
     namespace = channel.connection.namespace
+    request = admin.QueryLagRequest(groups=[wrap_name(namespace, group) for group in found])
+    response = channel.call(ADMIN.methods["QueryLag"], request)
     return sorted(
         GroupProgress(
-            group,
-            MessageQueue(topic, entry.queue.broker_name, entry.queue.queue_id),
+            entry.group,
+            MessageQueue(entry.queue.topic, entry.queue.broker_name, entry.queue.queue_id),
             entry.consumer_offset if entry.HasField("consumer_offset") else entry.min_offset,
             entry.max_offset,
             in_flight=entry.in_flight,
         )
         for entry in response.progress
-        if (group := unwrap_name(namespace, entry.group)) is not None
-        and group in groups
-        and (topic := unwrap_name(namespace, entry.queue.topic)) is not None
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rmqpull_broker.testing import RunningBroker
 from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 pytestmark = pytest.mark.usefixtures("a_group_that_is_behind")
@@ -44,3 +45,16 @@ def test_an_interrupt_ends_a_watch(run: RunCommand, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rmqpull_client.cli.watching.time.sleep", interrupt)
     result = run("lag", "--watch", "--json")
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+
+
+def test_groups_of_a_namespace_are_those_within(broker: RunningBroker, run: RunCommand, run_json: RunJson) -> None:
+    """And not the group of the same name outside of it."""
+    broker.create_topic("shop%orders", 1)
+    broker.send("shop%orders", b"a", b"b")
+    namespace = ("--namespace", "shop")
+    assert run("reset", "readers", "orders", "--to", "earliest", "--yes", *namespace).exit_code == 0
+    for arguments in ((), ("readers",), ("readers", "--topic", "orders")):
+        rows = run_json("lag", *arguments, *namespace)
+        assert [(row["group"], row["topic"], row["lag"]) for row in rows] == [("readers", "orders", 2)]
+    assert [row["group"] for row in run_json("groups", *namespace)] == ["readers"]
+    assert [row["lag"] for row in run_json("lag", "readers")] == [5]

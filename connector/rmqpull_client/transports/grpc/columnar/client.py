@@ -107,7 +107,7 @@ class ColumnarClient:
         return calls.list_groups(self._channel)
 
     def query_progress(self, groups: Sequence[str]) -> list[GroupProgress]:
-        """Asks for all groups with one call."""
+        """Asks which of the groups there are, and for all of these with one call."""
         return calls.query_progress(self._channel, groups)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
